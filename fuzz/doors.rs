@@ -21,7 +21,7 @@ use headwater_render::RenderError;
 use headwater_render::decode::{DecodeLimits, Decoder, Levels};
 use headwater_render::part::PartPlan;
 use headwater_render::tokenizers::Tokenizers;
-use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
+use headwater_storage::{FormatKind, InspectedShard, count_samples, fuzz_entry};
 use headwater_storage_client::FieldSelection;
 
 #[path = "../src/tenbin/mod.rs"]
@@ -86,7 +86,7 @@ pub(crate) fn parquet_footer(bytes: &[u8]) {
     let folder = folder("parquet");
     let path = folder.join("a.parquet");
     fs::write(&path, bytes).expect("a file");
-    let _ = read_through(&path, FormatKind::Parquet, UNPACKED_BYTES_MAX);
+    let _ = fuzz_entry(&path, FormatKind::Parquet, UNPACKED_BYTES_MAX);
     let _ = fs::remove_dir_all(folder);
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn tfrecord(bytes: &[u8]) {
     let folder = folder("tfrecord");
     let path = folder.join("a.tfrecord");
     fs::write(&path, bytes).expect("a file");
-    if let Ok(samples) = read_through(&path, FormatKind::TfRecord, UNPACKED_BYTES_MAX) {
+    if let Ok(samples) = fuzz_entry(&path, FormatKind::TfRecord, UNPACKED_BYTES_MAX) {
         assert!(samples > 0, "a file without records is refused");
     }
     let _ = fs::remove_dir_all(folder);
@@ -106,7 +106,7 @@ fn read_file(name: &str, bytes: &[u8], format: FormatKind) {
     let folder = folder(&name.replace('.', "-"));
     let path = folder.join(name);
     fs::write(&path, bytes).expect("a file");
-    let _ = read_through(&path, format, UNPACKED_BYTES_MAX);
+    let _ = fuzz_entry(&path, format, UNPACKED_BYTES_MAX);
     let _ = fs::remove_dir_all(folder);
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn zarr_metadata(bytes: &[u8]) {
         fs::create_dir_all(chunk.parent().expect("a folder")).expect("a folder");
         fs::write(chunk, content).expect("a chunk");
         fs::write(folder.join(metadata), bytes).expect("metadata");
-        let _ = read_through(&folder, FormatKind::Zarr, UNPACKED_BYTES_MAX);
+        let _ = fuzz_entry(&folder, FormatKind::Zarr, UNPACKED_BYTES_MAX);
         let _ = fs::remove_dir_all(folder);
     }
 }
@@ -218,7 +218,7 @@ pub(crate) fn tokens_idx(bytes: &[u8]) {
     let folder = folder("tokens");
     fs::write(folder.join("a.bin"), TOKENS).expect("tokens");
     fs::write(folder.join("a.idx"), bytes).expect("an index");
-    if let Ok(samples) = read_through(&folder.join("a.bin"), FormatKind::Tokens, 0) {
+    if let Ok(samples) = fuzz_entry(&folder.join("a.bin"), FormatKind::Tokens, 0) {
         assert!(samples < TOKENS.len() as u64, "more sequences than bytes");
     }
     let _ = fs::remove_dir_all(folder);
@@ -238,7 +238,7 @@ pub(crate) fn mds_index(bytes: &[u8]) {
         fs::write(folder.join(name), shard).expect("a shard");
     }
     fs::write(folder.join("index.json"), bytes).expect("an index");
-    if let Ok(samples) = read_through(&folder, FormatKind::Mds, UNPACKED_BYTES_MAX) {
+    if let Ok(samples) = fuzz_entry(&folder, FormatKind::Mds, UNPACKED_BYTES_MAX) {
         assert!(samples > 0, "an index without samples is refused");
     }
     let _ = fs::remove_dir_all(folder);

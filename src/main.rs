@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // No colours if the output is not a terminal.
             let red = AnsiColor::Red.on_default().bold();
-            let sentence = headwater_core::sentence(error.as_ref());
+            let sentence = headwater_core::error_chain(error.as_ref());
             anstream::eprintln!("{red}headwater:{red:#} {sentence}");
             ExitCode::FAILURE
         }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -44,12 +44,12 @@ pub(crate) struct LogLine<'a> {
 impl Screen {
     /// Writes a line. Names from files may hold anything: a terminal gets text.
     pub(crate) fn line(&self, text: &str) {
-        self.write(format!("{}\n", printable(text)).as_bytes());
+        self.write(format!("{}\n", escape_control(text)).as_bytes());
     }
 
     /// Writes a line of the result to standard output, with the bars out of the way; as text too.
     pub(crate) fn print(&self, text: &str) {
-        self.bars.suspend(|| println!("{}", printable(text)));
+        self.bars.suspend(|| println!("{}", escape_control(text)));
     }
 
     /// Writes several lines as [`Screen::print`] does one.

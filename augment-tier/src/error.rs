@@ -1,6 +1,6 @@
 //! What can go wrong in an augment worker: for the process, and for one session.
 
-use headwater_core::{Digest, sentence};
+use headwater_core::{Digest, error_chain};
 use headwater_proto::augment::MessageError;
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
@@ -66,7 +66,7 @@ pub enum AugmentError {
     Renderer(#[source] RenderError),
     /// No thread for the pool.
     #[error(
-        "cannot start {}: {source}; lower augment.threads", headwater_core::counted(*.threads, "thread")
+        "cannot start {}: {source}; lower augment.threads", headwater_core::pluralize(*.threads, "thread")
     )]
     Threads {
         /// How many were asked for.
@@ -145,7 +145,7 @@ pub enum SessionError {
         reason: String,
     },
     /// A manifest cannot be had.
-    #[error("manifest of dataset `{dataset}`: {}", sentence(.source))]
+    #[error("manifest of dataset `{dataset}`: {}", error_chain(.source))]
     Storage {
         /// Name of the dataset.
         dataset: String,
@@ -205,7 +205,7 @@ pub enum SessionError {
     /// The worker is at its limit of sessions.
     #[error(
         "this worker has {}, its limit: use another one, or raise augment.sessions_max",
-        headwater_core::counted(*.max, "session")
+        headwater_core::pluralize(*.max, "session")
     )]
     Full {
         /// The limit.

@@ -4,7 +4,7 @@ mod server;
 
 use std::sync::Arc;
 
-use headwater_access::Standing;
+use headwater_access::ConnectionAuth;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::ToWorker;
 use headwater_proto::v1;
@@ -19,7 +19,7 @@ pub use server::{Augment, bind};
 use crate::error::{SessionError, SessionErrorKind};
 use crate::metrics;
 use crate::session::{self, Messages, Outbox};
-use crate::worker::{Stranger, Worker};
+use crate::worker::{UnauthenticatedPeer, Worker};
 
 /// Answers of one session, as they go out.
 type Outgoing = std::pin::Pin<
@@ -49,9 +49,9 @@ impl augment_server::Augment for AugmentService {
         if worker.drain.is_cancelled() {
             return Err(status(&SessionError::Closing));
         }
-        let standing = request.extensions().get::<Standing>().cloned();
+        let standing = request.extensions().get::<ConnectionAuth>().cloned();
         let place = worker.strangers.enter(standing.as_ref().map(|peer| peer.peer().ip()));
-        let (id, stranger) = (worker.number_session(), Stranger { place, standing });
+        let (id, stranger) = (worker.number_session(), UnauthenticatedPeer { place, standing });
         let messages: Messages = Box::pin(request.into_inner().map(receive));
         let (outbox, answers) = session::answers(worker.config.credits());
         self.sessions.spawn(async move {
@@ -70,7 +70,7 @@ async fn serve(
     id: u64,
     messages: Messages,
     outbox: Outbox,
-    stranger: Stranger,
+    stranger: UnauthenticatedPeer,
 ) {
     match session::serve(worker, id, messages, outbox.clone(), stranger).await {
         Ok(()) => {

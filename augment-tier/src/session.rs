@@ -34,7 +34,7 @@ pub(crate) use wire::{Messages, Outbox, answers};
 use crate::error::SessionError;
 use crate::metrics::{self, PartOutcome};
 use crate::pool::QueuePlace;
-use crate::worker::{Stranger, Worker};
+use crate::worker::{UnauthenticatedPeer, Worker};
 use lease::LeaseWork;
 use open::Session;
 use wire::Inbox;
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     id: u64,
     messages: Messages,
     outbox: Outbox,
-    Stranger { place, standing }: Stranger,
+    UnauthenticatedPeer { place, standing }: UnauthenticatedPeer,
 ) -> Result<(), SessionError> {
     let (within, missed_max) = (worker.config.hello_timeout(), worker.config.heartbeats_missed_max);
     let (mut inbox, hello) = tokio::select! {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use headwater_access::{Access, Standing};
+use headwater_access::{Access, ConnectionAuth};
 use headwater_core::Manifest;
 use headwater_lobby::{Lobby, Place};
 use headwater_proto::augment::DatasetRef;
@@ -57,9 +57,9 @@ pub(crate) struct Worker {
 }
 
 /// A receiver that has not said hello yet.
-pub(crate) struct Stranger {
+pub(crate) struct UnauthenticatedPeer {
     pub(crate) place: Place,
-    pub(crate) standing: Option<Standing>,
+    pub(crate) standing: Option<ConnectionAuth>,
 }
 
 // === impl Worker ===
@@ -118,11 +118,11 @@ impl Worker {
     /// There are as many as may be.
     pub(crate) fn admit(
         &self,
-        standing: Option<&Standing>,
+        standing: Option<&ConnectionAuth>,
     ) -> Result<OwnedSemaphorePermit, SessionError> {
         let max = self.config.sessions_max;
         let place = Arc::clone(&self.sessions).try_acquire_owned().ok();
-        let place = place.filter(|_| standing.is_none_or(Standing::let_in));
+        let place = place.filter(|_| standing.is_none_or(ConnectionAuth::let_in));
         place.ok_or(SessionError::Full { max })
     }
 

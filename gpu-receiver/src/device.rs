@@ -15,7 +15,7 @@ use crate::error::ReceiverError;
 
 /// Makes slots' twins and says what lies where in them.
 #[derive(Clone)]
-pub(crate) struct Twins {
+pub(crate) struct DeviceSlots {
     uploader: Arc<Uploader>,
     /// What levels of images become.
     u8_as: Option<Dtype>,
@@ -33,9 +33,9 @@ pub struct DeviceBatch {
     is_on_host: bool,
 }
 
-// === impl Twins ===
+// === impl DeviceSlots ===
 
-impl Twins {
+impl DeviceSlots {
     /// What `receiver.device` asks for; `None` for the CPU.
     ///
     /// # Errors

@@ -83,7 +83,7 @@ pub(crate) fn check_followers<M: Borrow<Manifest>>(
     manifests: &[M],
     recipe: &Recipe,
 ) -> Result<(), ReceiverError> {
-    for (name, wanted) in recipe.followers() {
+    for (name, wanted) in recipe.aligned_targets() {
         let mut all = manifests.iter().map(Borrow::borrow);
         if let Some(lacking) = all.find(|manifest| !has_field(manifest.fields(), wanted)) {
             return Err(no_field(lacking, name, wanted));

@@ -135,7 +135,7 @@ pub(crate) fn describe() {
 
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {
-    crate::shown::describe();
+    crate::identity_metrics::describe();
     for (name, help) in COUNTERS {
         metrics::describe_counter!(name, help);
     }

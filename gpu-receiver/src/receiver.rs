@@ -22,7 +22,6 @@ use crate::batch::Batch;
 use crate::config::{ReceiverConfig, places};
 use crate::error::ReceiverError;
 use crate::events::{Command, DriverHandle, Event};
-use crate::following::follow_workers;
 use crate::held::HeldWatch;
 use crate::mailbox::{Found, Mailbox};
 use crate::order_list::OrderArrays;
@@ -31,6 +30,7 @@ use crate::position::Position;
 use crate::sample_order::SampleOrder;
 use crate::scaling::{AmaxReduce, Scaling};
 use crate::stats::{Snapshot, Stats};
+use crate::worker_discovery::follow_workers;
 
 /// Time to leave the workers in order.
 const END_LIMIT: Duration = Duration::from_secs(2);

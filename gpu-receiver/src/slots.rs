@@ -9,7 +9,7 @@ use headwater_transport::rdma::RdmaReceiver;
 use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
 
 use crate::config::GpuDirect;
-use crate::device::Twins;
+use crate::device::DeviceSlots;
 use crate::error::ReceiverError;
 use crate::ledger::Ledger;
 
@@ -42,7 +42,7 @@ pub(crate) struct SlotMaker {
     pub(crate) len_bytes: u64,
     pub(crate) shared: bool,
     pub(crate) huge_pages: bool,
-    pub(crate) twins: Option<Twins>,
+    pub(crate) twins: Option<DeviceSlots>,
     /// Whether cards write to twins.
     pub(crate) gpudirect: GpuDirect,
 }
@@ -59,7 +59,7 @@ impl SlotMaker {
         let kind = if self.shared { LinkKind::Shm } else { LinkKind::Tcp };
         let made = made.map_err(|e| LinkError::Setup { kind, reason: e.to_string() })?;
         let memory = Arc::new(made);
-        let twin = |twins: &Twins| twins.of(Arc::clone(&memory));
+        let twin = |twins: &DeviceSlots| twins.of(Arc::clone(&memory));
         let device = self.twins.as_ref().map(twin).transpose()?;
         Ok(Slot { memory, device })
     }
@@ -267,7 +267,7 @@ impl SlotPool {
     }
 
     /// What copies slots to a GPU.
-    pub(crate) fn twins(&self) -> Option<&Twins> {
+    pub(crate) fn twins(&self) -> Option<&DeviceSlots> {
         self.make.twins.as_ref()
     }
 

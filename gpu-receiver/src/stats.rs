@@ -8,10 +8,10 @@ use headwater_proto::augment::{PartDone, PartOrigin, WorkTimes};
 use headwater_transport::{LinkKind, PeerId};
 use tokio::time::Instant;
 
+use crate::identity_metrics::IdentityMetrics;
 use crate::ledger::Landing;
 use crate::metrics::{self, Share};
 use crate::position::Position;
-use crate::shown::Shown;
 use crate::stall::{Cause, History, Obstacles, Stalls};
 
 /// Broken samples remembered, so that each is reported once.
@@ -71,7 +71,7 @@ pub(crate) struct Levels {
 pub(crate) struct Stats {
     inner: Mutex<Inner>,
     /// Who it is and where it stands, for metrics.
-    shown: Option<Shown>,
+    shown: Option<IdentityMetrics>,
 }
 
 /// The trainer waits for a batch. A wait in many short steps, each with a `Wait` of its own, counts as
@@ -152,7 +152,7 @@ impl Stats {
     }
 
     /// The same of a receiver that shows who it is.
-    pub(crate) fn of(shown: Shown) -> Self {
+    pub(crate) fn of(shown: IdentityMetrics) -> Self {
         Self { shown: Some(shown), ..Self::new() }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use headwater_autoscale::{Controller, Observation, Policy, Reason};
 use headwater_config::{AutoscaleConfig, BackendKind};
-use headwater_core::counted;
+use headwater_core::pluralize;
 use metrics::{counter, gauge};
 
 use super::backend::Backend;
@@ -89,7 +89,7 @@ impl Rounds {
             self.said = Some(decision.reason);
             println!(
                 "{}{}: {} (of {asked} asked for {} serve; ranks wait {}, workers work {})",
-                counted(decision.workers, "worker"),
+                pluralize(decision.workers, "worker"),
                 if changes { format!(" instead of {asked}") } else { String::new() },
                 decision.reason.text(),
                 seen.serving,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use headwater_access::Access;
 use headwater_config::{Config, Setting};
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_telemetry::{Traced, start_traces};
 use headwater_transport::LinkKind;
 use headwater_transport::tcp::{ConnectTls, ListenTls};
@@ -216,7 +216,8 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
         println!("{}", serde_json::to_string(&figures)?);
         return Ok(());
     }
-    let (threads, rounds) = (counted(figures.threads, "thread"), counted(figures.rounds, "round"));
+    let (threads, rounds) =
+        (pluralize(figures.threads, "thread"), pluralize(figures.rounds, "round"));
     println!("{threads}, medians of {rounds}");
     println!("three tiers  {:8.1} images/s", figures.tiers_images_per_s);
     println!("plain loop   {:8.1} images/s", figures.plain_images_per_s);

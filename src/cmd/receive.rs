@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use headwater_batch_view::BatchView;
 use headwater_config::{Config, Setting};
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_local::{Watch, host_receiver};
 use headwater_receiver::{Batch, Callbacks, Receiver};
 use headwater_telemetry::{Phase, Target, Traced, start_traces};
@@ -160,8 +160,8 @@ impl Taken {
         let seconds = self.started.elapsed().as_secs_f64();
         format!(
             "{}, {}, {:.0} samples/s, waited {:.1} % of the time",
-            counted(self.batches, "batch"),
-            counted(self.samples, "sample"),
+            pluralize(self.batches, "batch"),
+            pluralize(self.samples, "sample"),
             self.samples as f64 / seconds,
             100.0 * self.waited.as_secs_f64() / seconds
         )

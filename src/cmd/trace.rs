@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use headwater_core::counted;
+use headwater_core::pluralize;
 
 use crate::screen::Screen;
 
@@ -29,6 +29,6 @@ pub(crate) struct MergeFlags {
 pub(crate) fn run(verb: &Verb, screen: &Screen) -> Result<()> {
     let Verb::Merge(MergeFlags { traces, output }) = verb;
     let events = headwater_trace::merge(traces, output)?;
-    screen.print(&format!("{} in {}", counted(events, "event"), output.display()));
+    screen.print(&format!("{} in {}", pluralize(events, "event"), output.display()));
     Ok(())
 }

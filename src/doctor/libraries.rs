@@ -1,6 +1,6 @@
 //! Libraries that are opened at run time.
 
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
 use headwater_inventory::Library;
 use headwater_transport::LinkKind;
@@ -138,8 +138,8 @@ fn jpeg(gpu: bool) -> Vec<Check> {
             "jpeg engines",
             format!(
                 "{}, each with {}",
-                counted(found.engines, "engine"),
-                counted(found.cores_per_engine, "core")
+                pluralize(found.engines, "engine"),
+                pluralize(found.cores_per_engine, "core")
             ),
         ),
         Err(status) => Check::absent(

@@ -71,7 +71,7 @@ fn configuration(config: &Config) -> Check {
     match config.validate() {
         Ok(()) => Check::ok("configuration", "can be used"),
         Err(error) => {
-            let said = headwater_core::sentence(&error);
+            let said = headwater_core::error_chain(&error);
             Check::wrong("configuration", said, "correct it; `headwater config` shows what is set")
         }
     }

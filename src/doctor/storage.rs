@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use headwater_config::{Config, DatasetEntry};
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage::{DatasetConfig, FirstPlace, first_place};
 
 use crate::doctor::Check;
@@ -21,12 +21,12 @@ async fn dataset(config: &Config, entry: &DatasetEntry) -> Check {
     let check = format!("dataset {}", served.name);
     match look(config, &served).await {
         Ok(FirstPlace { places, name, samples }) => {
-            let count = counted(places, "shard");
+            let count = pluralize(places, "shard");
             Check::ok(check, format!("{count}, the first, {name}, has {samples} samples"))
         }
         Err(error) => Check::wrong(
             check,
-            headwater_core::sentence(error.as_ref()),
+            headwater_core::error_chain(error.as_ref()),
             "mount the file system, correct the pattern, or let this user read it",
         ),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use headwater_access::Access;
 use headwater_config::{DatasetEntry, FROM_DEFAULT, Loaded};
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_discovery::Places;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::identity::{Identity, Tier};
@@ -109,7 +109,7 @@ async fn served(loaded: &Loaded, nodes: Vec<String>, wanted: &[&DatasetEntry]) -
         let check = format!("dataset {}", entry.name);
         checks.push(match client.manifest(&entry.name).await {
             Ok(manifest) => {
-                let shards = counted(manifest.shards().len(), "shard");
+                let shards = pluralize(manifest.shards().len(), "shard");
                 let found = format!("{} samples in {shards} are served", manifest.samples());
                 Check::ok(check, found)
             }
@@ -120,5 +120,5 @@ async fn served(loaded: &Loaded, nodes: Vec<String>, wanted: &[&DatasetEntry]) -
 }
 
 fn said(error: headwater_storage_client::StorageClientError) -> String {
-    headwater_core::sentence(&error)
+    headwater_core::error_chain(&error)
 }

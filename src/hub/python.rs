@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use headwater_config::hub::SplitName;
-use headwater_core::counted;
+use headwater_core::pluralize;
 
 use super::Sizes;
 use crate::run::bytes;
@@ -140,7 +140,7 @@ fn nested(
             writeln!(
                 text,
                 "{indent}\"\"\"{}, {}\"\"\"",
-                counted(*samples, "sample"),
+                pluralize(*samples, "sample"),
                 bytes(*size)
             )?;
             paths.push(path);

@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use headwater_core::counted;
+use headwater_core::pluralize;
 
 /// Shown in place of an unknown number.
 pub(crate) const UNKNOWN: &str = "-";
@@ -38,8 +38,8 @@ pub(crate) fn ms(value: Option<f64>) -> String {
 
 /// A number with its noun: `8 threads`; `- threads` if it is not known.
 pub(crate) fn of(value: Option<u64>, noun: &str) -> String {
-    let unknown = || counted(0, noun).replacen('0', UNKNOWN, 1);
-    value.map_or_else(unknown, |value| counted(value, noun))
+    let unknown = || pluralize(0, noun).replacen('0', UNKNOWN, 1);
+    value.map_or_else(unknown, |value| pluralize(value, noun))
 }
 
 fn scaled(value: f64, units: [&str; 4]) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 use headwater_telemetry::{JOB_LABEL, RANK_LABEL, TIER_LABEL};
 
 use super::series::Series;
@@ -115,7 +115,7 @@ impl Process {
     pub(crate) fn trouble(&self) -> Option<String> {
         let (error, _) = self.failed.as_ref()?;
         let is_expected = !self.target.is_guess || self.series.latest().is_some();
-        is_expected.then(|| format!("{}: {}", self.address(), printable(error)))
+        is_expected.then(|| format!("{}: {}", self.address(), escape_control(error)))
     }
 
     /// Whether it has a tier: by its metrics or, if it has never answered, by its label.
@@ -134,7 +134,7 @@ impl Process {
     /// The job of a training rank.
     pub(crate) fn job(&self) -> Option<String> {
         let shown = self.info(RECEIVER_INFO, "job").filter(|job| !job.is_empty());
-        shown.or_else(|| self.target.label(JOB_LABEL).map(|job| printable(job).into_owned()))
+        shown.or_else(|| self.target.label(JOB_LABEL).map(|job| escape_control(job).into_owned()))
     }
 
     /// The number of a training rank.
@@ -146,7 +146,7 @@ impl Process {
     /// A label of an info metric, made safe for a terminal.
     pub(crate) fn info(&self, name: &str, label: &str) -> Option<String> {
         let value = self.series.latest()?.label(name, label)?;
-        Some(printable(&value).into_owned())
+        Some(escape_control(&value).into_owned())
     }
 
     /// A gauge's value now, over all labels; none if the process does not answer.
@@ -168,14 +168,17 @@ impl Process {
     /// The same by the values of a label.
     pub(crate) fn rates(&self, name: &str, label: &str) -> BTreeMap<String, f64> {
         let rates = self.series.rates(name, label).filter(|_| self.is_up()).unwrap_or_default();
-        rates.into_iter().map(|(label, rate)| (printable(&label).into_owned(), rate)).collect()
+        rates.into_iter().map(|(label, rate)| (escape_control(&label).into_owned(), rate)).collect()
     }
 
     /// A gauge's values by those of a label.
     pub(crate) fn gauges(&self, name: &str, label: &str) -> BTreeMap<String, f64> {
         let metrics = self.series.latest().filter(|_| self.is_up());
         let values = metrics.map(|shown| shown.by_label(name, label)).unwrap_or_default();
-        values.into_iter().map(|(label, value)| (printable(&label).into_owned(), value)).collect()
+        values
+            .into_iter()
+            .map(|(label, value)| (escape_control(&label).into_owned(), value))
+            .collect()
     }
 
     /// Remembers what causes the wait has, for waits whose cause is not known yet.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 
 use super::history::Past;
 use super::process::{Process, Tier};
@@ -132,7 +132,7 @@ impl Survey {
             troubles: self
                 .troubles
                 .iter()
-                .map(|trouble| printable(trouble).into_owned())
+                .map(|trouble| escape_control(trouble).into_owned())
                 .chain(troubles)
                 .collect(),
             ..Report::default()

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use headwater_core::printable;
+use headwater_core::escape_control;
 use headwater_discovery::{Places, expand};
 use headwater_telemetry::{FoundTargets, JOB_LABEL, TargetGroup, read_targets};
 
@@ -127,7 +127,7 @@ impl Finder {
                     targets.into_iter().map(move |address| Target {
                         labels: labels.clone(),
                         is_foreign: !is_own,
-                        ..Target::new(&printable(&address))
+                        ..Target::new(&escape_control(&address))
                     })
                 });
                 let (foreign, targets) = targets.partition(|target| target.is_foreign);

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage::InspectedShard;
 use headwater_storage_client::ObjectReader;
 
@@ -47,7 +47,7 @@ pub(crate) fn write_shard(plan: &ShardPlan<'_>, path: &Path) -> Result<Written> 
     let bytes = shard.shard().object().bytes();
     if shard.fault().is_some() || samples != plan.images.len() || bytes != plan.bytes {
         let (planned, name) = (plan.images.len(), &plan.name);
-        let planned = counted(planned, "sample");
+        let planned = pluralize(planned, "sample");
         bail!("shard `{name}` reads back as {samples} of {planned}: is the disk sound");
     }
     let sha256 = sha256(&ObjectReader::new(shard.shard().object(), 0)).with_context(what)?;

@@ -15,10 +15,10 @@ use headwater_proto::augment::BadSamplePolicy;
 use headwater_receiver::{OrderArrays, checkpoint, open_sampler};
 use headwater_render::boxes::SampleBoxes;
 use headwater_render::decode::Decoder;
+use headwater_render::extra_fields::FieldReaders;
 use headwater_render::part::{SampleFault, SampleFields, check_bytes, next_substitute};
-use headwater_render::siblings::FieldReaders;
 use headwater_render::tokenizers::Tokenizers;
-use headwater_render::{Followers, RenderError};
+use headwater_render::{AlignedTargets, RenderError};
 use headwater_simd::Simd;
 use headwater_storage::Storage;
 use headwater_storage_client::{Dataset, EncodedSample, StorageClient, StorageClientConfig};
@@ -74,7 +74,7 @@ struct Usable {
 /// What reads a sample's images, and what follows their views.
 struct ImageReaders {
     decoder: Decoder,
-    followers: Followers,
+    followers: AlignedTargets,
 }
 
 // === impl Planner ===
@@ -123,7 +123,7 @@ impl Planner {
         let (recipe, tokenizers) = tokenized(config)?;
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
-            fields: fields.with_siblings(&recipe.sibling_fields())?,
+            fields: fields.with_extra_fields(&recipe.extra_fields())?,
             readers: FieldReaders::new(&recipe).tokenizing(&tokenizers).map_err(Error::msg)?,
             recipe,
             manifests,
@@ -145,7 +145,7 @@ impl Planner {
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
         let mut readers = ImageReaders {
             decoder: Decoder::new(self.config.recipe.decode_limits())?,
-            followers: Followers::new(Simd::best()),
+            followers: AlignedTargets::new(Simd::best()),
         };
         let recipe = self.recipe.in_bucket(self.recipe.bucket_of(batch.group));
         let source = DrawSource { recipe: &recipe, seed: self.config.receiver.seed, epoch };
@@ -233,7 +233,7 @@ impl Planner {
         if sample.fields.is_err() {
             return Ok(Ok(()));
         }
-        match self.readers.read(&self.fields.siblings(sample)) {
+        match self.readers.read(&self.fields.extra_fields(sample)) {
             Ok(_) => Ok(Ok(())),
             Err(RenderError::Bad(bad)) => Ok(Err(SampleFault::Image(bad))),
             Err(other) => Err(other.into()),
@@ -262,14 +262,14 @@ impl Planner {
             return Ok(Err(fault));
         }
         let key = sample.key.clone();
-        let siblings = self.fields.siblings(sample);
+        let extra_fields = self.fields.extra_fields(sample);
         if self.recipe.tensors.is_empty() {
             return Ok(Ok(Usable { key, label, image: None, boxes: Vec::new() }));
         }
         let ImageReaders { decoder, followers } = readers;
         let image = decoder.decode(&encoded).map(RgbImage::extent).map_err(RenderError::from);
         let read = image.and_then(|image| {
-            followers.read(&self.recipe, &siblings, image)?;
+            followers.read(&self.recipe, &extra_fields, image)?;
             Ok((Some(image), followers.boxes().to_vec()))
         });
         match read {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use headwater_batch_view::{Follower, NamedView, SampleView};
 use headwater_core::draw::{Extent, Origin, Padding, ViewParams};
+use headwater_core::escape_control;
 use headwater_core::op::DrawnOp;
-use headwater_core::printable;
 use serde_json::{Value, to_value};
 
 use super::Planned;
@@ -61,10 +61,10 @@ fn sample_text(number: usize, sample: &SampleView) -> String {
     let line = format!(
         "{number:>4}  {dataset} / {shard} / {index} (pass {pass}): key {key}, label {label}, {size}"
     );
-    let mut text = format!("{}\n", printable(&line));
+    let mut text = format!("{}\n", escape_control(&line));
     if let Some(substitution) = &sample.substitution {
         let (used, reason) = (substitution.used_index, &substitution.reason);
-        text += &format!("      sample {used} stands there: {}\n", printable(reason));
+        text += &format!("      sample {used} stands there: {}\n", escape_control(reason));
     }
     if !sample.image_ops.is_empty() {
         let ops: Vec<String> = sample.image_ops.iter().map(DrawnOp::text).collect();
@@ -77,7 +77,7 @@ fn sample_text(number: usize, sample: &SampleView) -> String {
         text += &format!("      {}\n", view_text(&format!("{tensor}[{view}]"), params));
     }
     for follower in &sample.followers {
-        text += &format!("      {}\n", printable(&follower_text(follower)));
+        text += &format!("      {}\n", escape_control(&follower_text(follower)));
     }
     text
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use headwater_batch_view::BatchView;
 use headwater_contact_sheet::Sheet;
-use headwater_core::{Digest, Digester, Recipe, SampleRef, counted};
+use headwater_core::{Digest, Digester, Recipe, SampleRef, pluralize};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, Snapshot};
 use headwater_telemetry::TelemetryConfig;
 
@@ -75,7 +75,7 @@ impl Feed {
             bail!(
                 "the datasets do not fill one batch of {}: lower receiver.batch_samples, or set \
                  receiver.epoch_end = \"short_last\"",
-                counted(batch_samples, "sample")
+                pluralize(batch_samples, "sample")
             );
         }
         let progress = screen.progress("images", steps * batch_samples);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_proto::augment::WorkTimes;
 use headwater_receiver::{Cause, Snapshot, Stalls};
 
@@ -20,15 +20,15 @@ pub(crate) fn report(fed: &Fed, workers: &Metrics) -> String {
             text,
             "epoch {}: {} in {}, {} distinct; hash {}",
             epoch.number,
-            counted(epoch.samples, "sample"),
-            counted(epoch.batches, "batch"),
+            pluralize(epoch.samples, "sample"),
+            pluralize(epoch.batches, "batch"),
             epoch.distinct,
             epoch.hash
         );
     }
     let stats = &fed.stats;
     if stats.substituted > 0 {
-        let _ = writeln!(text, "substituted: {}", counted(stats.substituted, "sample"));
+        let _ = writeln!(text, "substituted: {}", pluralize(stats.substituted, "sample"));
     }
     let images: u64 = fed.epochs.iter().map(|epoch| epoch.samples).sum();
     let rows = [

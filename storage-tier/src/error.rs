@@ -3,7 +3,7 @@
 use std::io;
 
 use headwater_core::shard_index::ShardIndexError;
-use headwater_core::{ManifestError, counted};
+use headwater_core::{ManifestError, pluralize};
 use headwater_proto::storage::{MessageError, StorageFailure};
 use headwater_storage_client::{ObjectError, ShardFileError, ShardReadError};
 
@@ -216,7 +216,7 @@ pub enum StorageError {
     },
     /// A shard that the dataset does not have.
     #[error(
-        "dataset `{dataset}` has {}, number {shard} was asked for", counted(*.shards, "shard")
+        "dataset `{dataset}` has {}, number {shard} was asked for", pluralize(*.shards, "shard")
     )]
     NoShard {
         /// Name of the dataset.
@@ -325,8 +325,8 @@ impl StorageError {
 
     /// The error and its causes in one line.
     #[must_use]
-    pub fn sentence(&self) -> String {
-        headwater_core::sentence(self)
+    pub fn error_chain(&self) -> String {
+        headwater_core::error_chain(self)
     }
 }
 

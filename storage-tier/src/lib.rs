@@ -23,13 +23,13 @@ mod entries;
 mod error;
 mod find;
 mod format;
+mod fuzz_entry;
 mod inspect;
 mod kept;
 mod look_ahead;
 mod metrics;
 mod open_files;
 mod read_queue;
-mod read_through;
 mod service;
 mod source;
 mod storage;
@@ -43,11 +43,11 @@ pub use find::find_shards;
 pub use format::{
     DaliIndex, Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples,
 };
+pub use fuzz_entry::fuzz_entry;
 pub use headwater_cache::CacheLevel;
 pub use inspect::{FoundPlace, FoundShard, InspectedSamples, Inspector, ShardEntriesKept};
 #[doc(hidden)]
 pub use metrics::describe_metrics;
-pub use read_through::read_through;
 pub use service::{listen, serve};
 pub use source::{SUMS_FILE, Sum, sum_of_line};
 pub use storage::Storage;

@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::alive::Life;
-use crate::attendance::Presence;
-use crate::board::{Board, Told};
+use crate::clients::Presence;
 use crate::lines::Lines;
-use crate::words::{self, Answer, Ask, Hello};
+use crate::messages::{self, Answer, Ask, Hello};
+use crate::status::{Status, Told};
 
 /// Time for a loader to say hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     pub(crate) presence: Presence,
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<Status>,
     /// To the thread that runs the tiers.
     pub(crate) needs: UnboundedSender<Hello>,
 }
@@ -40,7 +40,7 @@ impl Client {
 
     fn attended(&self) -> io::Result<()> {
         let life = Life::of_peer(&self.stream)?;
-        (&self.stream).write_all(&words::line(&Answer::Welcome))?;
+        (&self.stream).write_all(&messages::line(&Answer::Welcome))?;
         let Some(hello) = self.hello()? else { return Ok(()) };
         self.presence.begin();
         let cores = hello.cores.clone();
@@ -55,7 +55,7 @@ impl Client {
             while unsent.is_empty()
                 && let Some(news) = self.board.news(&cores, &mut told)
             {
-                unsent = words::line(&news);
+                unsent = messages::line(&news);
                 self.send(&mut unsent)?;
             }
             self.wait(&bell, &life, !unsent.is_empty())?;
@@ -64,7 +64,7 @@ impl Client {
                 return Ok(());
             }
             while let Some(ask) = lines.take() {
-                unsent.extend(words::line(&Answer::Traced(traced(&ask, &mut trace).err())));
+                unsent.extend(messages::line(&Answer::Traced(traced(&ask, &mut trace).err())));
                 self.send(&mut unsent)?;
             }
         }
@@ -75,7 +75,7 @@ impl Client {
         let mut lines = Lines::default();
         loop {
             if let Some(line) = lines.take() {
-                return Ok(words::read(&line));
+                return Ok(messages::read(&line));
             }
             if lines.read_from(&self.stream)? == 0 {
                 return Ok(None);
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// Waits until something happens at either end.
-    fn wait(&self, bell: &crate::bell::Bell, life: &Life, sends: bool) -> io::Result<()> {
+    fn wait(&self, bell: &crate::event_fd::EventFd, life: &Life, sends: bool) -> io::Result<()> {
         let stream = if sends { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut polled = vec![PollFd::new(&self.stream, stream), PollFd::new(bell, PollFlags::IN)];
         let (descriptor, limit) = life.wait_for();
@@ -119,7 +119,7 @@ impl Client {
 
 /// Begins or ends the trace that a loader asks for. It ends with the loader at the latest.
 fn traced(ask: &[u8], trace: &mut Option<Recording>) -> Result<(), String> {
-    *trace = match words::read(ask) {
+    *trace = match messages::read(ask) {
         Some(Ask::EndTrace) => None,
         Some(Ask::Trace { path, bytes_max }) => Some(begun(&path, bytes_max)?),
         None => return Err("the services do not understand what they are asked".to_owned()),

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::lines::Lines;
+use crate::messages::{self, Answer, Ask, Hello, Ready};
 use crate::watch::{LOOK, Watch};
-use crate::words::{self, Answer, Ask, Hello, Ready};
 use crate::{LocalError, LocalErrorKind};
 
 /// Time for the services to do what they are asked.
@@ -59,7 +59,7 @@ impl Connection {
                 Ok(Answer::Welcome) => {
                     is_welcome = true;
                     // What is lost is noticed by the next read.
-                    let _ = (&self.stream).write_all(&words::line(hello));
+                    let _ = (&self.stream).write_all(&messages::line(hello));
                 }
                 Ok(Answer::Indexing { done, of }) => (watch.tell)(done, of),
                 // Nothing was asked.
@@ -79,7 +79,7 @@ impl Connection {
     fn next(&mut self, check: impl Fn() -> Result<(), LocalError>) -> Result<Answer, LocalError> {
         loop {
             if let Some(line) = self.lines.take() {
-                return words::read(&line).ok_or(LocalError::Lost);
+                return messages::read(&line).ok_or(LocalError::Lost);
             }
             match self.lines.read_from(&self.stream) {
                 Ok(0) => return Err(LocalError::Lost),
@@ -96,7 +96,7 @@ impl Connection {
     pub(crate) fn check(&mut self) -> Result<(), LocalError> {
         loop {
             while let Some(line) = self.lines.take() {
-                if let Some(Answer::Failed { kind, text }) = words::read(&line) {
+                if let Some(Answer::Failed { kind, text }) = messages::read(&line) {
                     return Err(LocalError::Told { kind, text });
                 }
             }
@@ -114,11 +114,11 @@ impl Connection {
 
     /// Has the services do something, and waits until it is done.
     pub(crate) fn ask(&mut self, ask: &Ask) -> Result<(), LocalError> {
-        (&self.stream).write_all(&words::line(ask)).map_err(|_| LocalError::Lost)?;
+        (&self.stream).write_all(&messages::line(ask)).map_err(|_| LocalError::Lost)?;
         let asked = Instant::now();
         loop {
             while let Some(line) = self.lines.take() {
-                match words::read(&line) {
+                match messages::read(&line) {
                     Some(Answer::Failed { kind, text }) => {
                         return Err(LocalError::Told { kind, text });
                     }

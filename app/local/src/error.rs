@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use headwater_augment::AugmentError;
 use headwater_config::ConfigError;
-use headwater_core::sentence;
+use headwater_core::error_chain;
 use headwater_receiver::ReceiverError;
 use headwater_storage::StorageError;
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,13 @@ pub enum LocalError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The storage node cannot start or go on.
-    #[error("{}", sentence(.0))]
+    #[error("{}", error_chain(.0))]
     Storage(#[from] StorageError),
     /// The worker cannot start or go on.
-    #[error("{}", sentence(.0))]
+    #[error("{}", error_chain(.0))]
     Worker(#[from] AugmentError),
     /// The receiver that makes batches for all trials of a host cannot be opened.
-    #[error("{}", sentence(.0))]
+    #[error("{}", error_chain(.0))]
     Receiver(#[from] ReceiverError),
     /// What the process of the local services said of its end.
     #[error("{text}")]

@@ -182,7 +182,7 @@ pub fn serve_host(
     drop(within);
     let made = socket.symlink_metadata().map_err(fault)?;
     listening();
-    let door = Arc::new(Door {
+    let door = Arc::new(Acceptor {
         folder,
         socket: socket.to_owned(),
         made,
@@ -224,7 +224,7 @@ pub fn serve_host(
 type Opening = watch::Receiver<Option<Option<Arc<HostService>>>>;
 
 /// Where trials come in.
-struct Door {
+struct Acceptor {
     folder: RuntimeFolder,
     socket: PathBuf,
     /// What the socket's file was when it was made.
@@ -234,9 +234,9 @@ struct Door {
     left: Notify,
 }
 
-// === impl Door ===
+// === impl Acceptor ===
 
-impl Door {
+impl Acceptor {
     /// Lets trials in until the last of them is gone.
     async fn attend(
         self: &Arc<Self>,
@@ -427,7 +427,7 @@ mod tests {
             let listener = PacketSocket::listen(socket.as_os_str().as_encoded_bytes());
             let listener = listener.expect("a socket");
             drop(within);
-            let door = Arc::new(Door {
+            let door = Arc::new(Acceptor {
                 folder: RuntimeFolder::of(socket).expect("a folder"),
                 socket: socket.to_owned(),
                 made: socket.symlink_metadata().expect("its file"),

@@ -14,27 +14,27 @@
 #![forbid(unsafe_code)]
 
 mod alive;
-mod attendance;
-mod bell;
-mod board;
 mod client;
+mod clients;
 mod connection;
 mod cores;
 mod embedded;
 mod error;
+mod event_fd;
 mod folder;
 mod host;
 mod job;
 mod key;
 mod lines;
+mod messages;
 mod program;
 mod serve;
 mod services;
+mod status;
 mod threads;
 mod token;
 mod wanted;
 mod watch;
-mod words;
 
 pub use embedded::{ANY_PORT, Embedded};
 pub use error::{LocalError, LocalErrorKind};

@@ -19,14 +19,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::alive::Life;
-use crate::attendance::Attendance;
-use crate::bell::Bell;
-use crate::board::Board;
 use crate::client::Client;
+use crate::clients::Clients;
+use crate::event_fd::EventFd;
 use crate::folder::RuntimeFolder;
+use crate::messages::Hello;
+use crate::status::Status;
 use crate::token::Token;
 use crate::watch::FIRST_WORD_LIMIT;
-use crate::words::Hello;
 use crate::{Embedded, LocalError};
 
 /// Loaders at a time. A rank has a few.
@@ -43,7 +43,7 @@ const NOT_FOR_US: [SignalKind; 5] = [
 ];
 
 /// A socket on which loaders are attended to.
-struct Door {
+struct Acceptor {
     folder: RuntimeFolder,
     socket: PathBuf,
     /// What the socket's file was when it was made.
@@ -51,10 +51,10 @@ struct Door {
     listener: UnixListener,
     /// The process that started this one, until it has made a loader.
     starter: Option<Life>,
-    attendance: Arc<Attendance>,
-    board: Arc<Board>,
+    attendance: Arc<Clients>,
+    board: Arc<Status>,
     /// Rings when the board changes.
-    changed: Arc<Bell>,
+    changed: Arc<EventFd>,
     needs: UnboundedSender<Hello>,
     /// Nobody can come any more.
     is_shut: bool,
@@ -87,18 +87,18 @@ pub fn serve(
     let listener = UnixListener::bind(socket).map_err(fault)?;
     let made = socket.symlink_metadata().map_err(fault)?;
     listener.set_nonblocking(true).map_err(fault)?;
-    let board = Arc::new(Board::new(token.path().to_owned()));
+    let board = Arc::new(Status::new(token.path().to_owned()));
     let changed = board.listen().map_err(LocalError::Threads)?;
     let (needs, needed) = unbounded_channel();
     let tiers = run_tiers(runtime, config, Arc::clone(&board), needed);
     thread::Builder::new().name("hw-tiers".into()).spawn(tiers).map_err(LocalError::Threads)?;
-    let mut door = Door {
+    let mut door = Acceptor {
         folder,
         socket: socket.to_owned(),
         made,
         listener,
         starter,
-        attendance: Arc::new(Attendance::new().map_err(LocalError::Threads)?),
+        attendance: Arc::new(Clients::new().map_err(LocalError::Threads)?),
         board,
         changed,
         needs,
@@ -126,7 +126,7 @@ pub(crate) fn ignore_signals(runtime: &Runtime) -> Result<(), LocalError> {
 fn run_tiers(
     runtime: Runtime,
     config: Config,
-    board: Arc<Board>,
+    board: Arc<Status>,
     needed: UnboundedReceiver<Hello>,
 ) -> impl FnOnce() + Send + 'static {
     move || {
@@ -141,7 +141,7 @@ fn run_tiers(
 
 async fn tiers(
     config: &Config,
-    board: &Arc<Board>,
+    board: &Arc<Status>,
     mut needed: UnboundedReceiver<Hello>,
 ) -> Result<Infallible, LocalError> {
     let shown = Arc::clone(board);
@@ -160,9 +160,9 @@ async fn tiers(
     }
 }
 
-// === impl Door ===
+// === impl Acceptor ===
 
-impl Door {
+impl Acceptor {
     /// Lets loaders in until the last of them is gone.
     fn attend(&mut self) -> io::Result<()> {
         loop {
@@ -317,14 +317,14 @@ pub(crate) mod tests {
         let attend = |socket: &Path, ready: &dyn Fn()| {
             let listener = UnixListener::bind(socket).unwrap();
             listener.set_nonblocking(true).unwrap();
-            let board = Arc::new(Board::new(PathBuf::new()));
-            let mut door = Door {
+            let board = Arc::new(Status::new(PathBuf::new()));
+            let mut door = Acceptor {
                 folder: RuntimeFolder::of(socket).unwrap(),
                 socket: socket.to_owned(),
                 made: socket.symlink_metadata().unwrap(),
                 listener,
                 starter: Life::of(getppid().unwrap()),
-                attendance: Arc::new(Attendance::new().unwrap()),
+                attendance: Arc::new(Clients::new().unwrap()),
                 changed: board.listen().unwrap(),
                 board,
                 needs: unbounded_channel().0,

@@ -9,10 +9,10 @@ use headwater_receiver::ReceiverConfig;
 
 use crate::connection::Connection;
 use crate::folder::RuntimeFolder;
+use crate::messages::{Ask, Hello, Ready};
 use crate::program::{self, Verb};
 use crate::threads::InThreads;
 use crate::watch::Watch;
-use crate::words::{Ask, Hello, Ready};
 use crate::{LocalError, LocalErrorKind, Wanted};
 
 /// Times that services may end just as they are come upon.

@@ -9,9 +9,9 @@ use headwater_core::Digest;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::folder::RuntimeFolder;
+use crate::messages::Ready;
 use crate::token::Token;
 use crate::watch::{LOOK, Watch};
-use crate::words::Ready;
 use crate::{Embedded, LocalError};
 
 /// Threads that move messages; the worker has those that render.

@@ -7,7 +7,7 @@ use headwater_inventory::Cores;
 
 use crate::cores::Room;
 use crate::key::key;
-use crate::words::Hello;
+use crate::messages::Hello;
 use crate::{LocalError, job};
 
 /// What a loader wants served.

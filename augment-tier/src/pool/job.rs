@@ -29,7 +29,7 @@ pub(crate) struct RenderInput {
     pub(crate) key: RenderKey,
     pub(crate) encoded: Bytes,
     pub(crate) entries: Bytes,
-    pub(crate) siblings: Vec<Option<Bytes>>,
+    pub(crate) extra_fields: Vec<Option<Bytes>>,
     pub(crate) label: i64,
 }
 
@@ -151,8 +151,8 @@ impl JobEnd {
 
 impl RenderInput {
     fn sample(&self) -> PartSample<'_> {
-        let Self { key, encoded, entries, siblings, label } = self;
-        PartSample { key: *key, encoded, entries, siblings, label: *label }
+        let Self { key, encoded, entries, extra_fields, label } = self;
+        PartSample { key: *key, encoded, entries, extra_fields, label: *label }
     }
 }
 

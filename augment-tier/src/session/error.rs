@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use headwater_core::sentence;
+use headwater_core::error_chain;
 use headwater_proto::augment::{Failure, FailureKind};
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
@@ -30,7 +30,7 @@ impl LeaseError {
 
 impl From<StorageClientError> for LeaseError {
     fn from(error: StorageClientError) -> Self {
-        let message = sentence(&error);
+        let message = error_chain(&error);
         if error.is_retryable() { Self::Retry(message) } else { Self::Fatal(message) }
     }
 }

@@ -131,11 +131,11 @@ impl PartWork {
             let place = &mut places[position];
             place.key = key;
             match input {
-                Ok(Input { encoded, entries, label, siblings }) => {
+                Ok(Input { encoded, entries, label, extra_fields }) => {
                     place.label = label;
                     let row = place.row.take().expect("a row is written once");
                     let key = self.render_key(&wanted.asked);
-                    let input = RenderInput { key, encoded, entries, siblings, label };
+                    let input = RenderInput { key, encoded, entries, extra_fields, label };
                     samples.push(QueuedSample { position, input, row });
                 }
                 Err(fault) => bad.push((position, fault)),

@@ -124,7 +124,7 @@ impl LeaseWork {
         Err(LeaseError::Fatal(format!(
             "a part of {} has {bytes} bytes, and augment.part_bytes_max of worker {} is {most}: lower \
              receiver.part_samples, or raise augment.part_bytes_max",
-            headwater_core::counted(samples, "sample"),
+            headwater_core::pluralize(samples, "sample"),
             worker.name
         )))
     }

@@ -60,7 +60,7 @@ impl Session {
         exchange: &dyn Exchange,
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
-        let fields = fields.with_siblings(&hello.recipe.sibling_fields())?;
+        let fields = fields.with_extra_fields(&hello.recipe.extra_fields())?;
         let plans = plans(&worker, &hello).await?;
         let datasets = open_datasets(&worker, &hello).await?;
         let link::Chosen { link, refused } =

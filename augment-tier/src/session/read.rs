@@ -50,7 +50,7 @@ pub(crate) struct Input {
     pub(crate) entries: Bytes,
     pub(crate) label: i64,
     /// What lies beside them, as the recipe's sibling fields.
-    pub(crate) siblings: Vec<Option<Bytes>>,
+    pub(crate) extra_fields: Vec<Option<Bytes>>,
 }
 
 /// Reads samples, those of one shard together; with `again` those that looked broken. The answer is
@@ -96,8 +96,8 @@ async fn read_shard(
 impl Input {
     /// All bytes that were read.
     pub(crate) fn len_bytes(&self) -> u64 {
-        let siblings = self.siblings.iter().flatten().map(Bytes::len).sum::<usize>();
-        (self.encoded.len() + siblings) as u64
+        let extra_fields = self.extra_fields.iter().flatten().map(Bytes::len).sum::<usize>();
+        (self.encoded.len() + extra_fields) as u64
     }
 }
 
@@ -108,8 +108,8 @@ impl Found {
         let input = fields.image_field(&sample).and_then(|image| {
             let (encoded, entries) = (image.data.clone(), image.entries.clone());
             let label = fields.label(&sample)?;
-            let siblings = fields.siblings(&sample);
-            Ok(Input { encoded, entries, label, siblings })
+            let extra_fields = fields.extra_fields(&sample);
+            Ok(Input { encoded, entries, label, extra_fields })
         });
         Self { wanted, key: sample.key, input }
     }

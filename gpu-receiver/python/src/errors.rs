@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::iter::successors;
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 use headwater_local::{LocalError, LocalErrorKind};
 use headwater_receiver::ReceiverError;
 use pyo3::exceptions::PyStopIteration;
@@ -48,7 +48,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
 fn of_kind(error: ReceiverError) -> PyErr {
     use headwater_core::sampler::SamplerError;
 
-    let text = printable(&error.to_string()).into_owned();
+    let text = escape_control(&error.to_string()).into_owned();
     match error {
         ReceiverError::Sampler(SamplerError::Differs(_) | SamplerError::State { .. }) => {
             StateError::new_err(text)
@@ -91,7 +91,7 @@ fn of_kind(error: ReceiverError) -> PyErr {
 
 /// The exception for an error of services on this host.
 pub(crate) fn raised_local(error: LocalError) -> PyErr {
-    let text = printable(&error.to_string()).into_owned();
+    let text = escape_control(&error.to_string()).into_owned();
     match error.kind() {
         LocalErrorKind::Config => ConfigError::new_err(text),
         LocalErrorKind::Storage => StorageError::new_err(text),

@@ -135,7 +135,7 @@ impl Renderer {
                 "`recipe.decoder` asks for a GPU's decoder, which only workers have: leave it out",
             ));
         }
-        if let Some(field) = recipe.sibling_fields().first() {
+        if let Some(field) = recipe.extra_fields().first() {
             return Err(ConfigError::new_err(format!(
                 "the recipe reads the field `{field}` beside images, and only images are given here: leave \
                  recipe.fields, and tensors with `field`, out"
@@ -268,7 +268,7 @@ pub(crate) fn decode(images: &Bound<'_, PyAny>, threads: usize) -> PyResult<Vec<
 }
 
 fn failed(at: usize, error: &RenderError) -> PyErr {
-    let text = headwater_core::printable(&format!("image {at}: {error}")).into_owned();
+    let text = headwater_core::escape_control(&format!("image {at}: {error}")).into_owned();
     match error {
         RenderError::Passing { .. } => PyMemoryError::new_err(text),
         _ => ImageError::new_err(text),

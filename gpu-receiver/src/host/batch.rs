@@ -29,7 +29,7 @@ pub(crate) struct Delivery {
     pub(super) ask: u64,
     /// Has a place for every answer that a trial may hold.
     pub(super) releases: mpsc::Sender<u64>,
-    pub(super) tie: Arc<Tie>,
+    pub(super) tie: Arc<ConnectionGuard>,
 }
 
 /// What is heard of the service.
@@ -47,14 +47,14 @@ pub(crate) enum HostEvent {
 /// Keeps the connection as long as a batch of the service is in use: the service takes all slots back
 /// when it ends.
 #[derive(Debug)]
-pub(crate) struct Tie {
+pub(crate) struct ConnectionGuard {
     pub(super) socket: OwnedFd,
     pub(super) made_in: u32,
 }
 
-// === impl Tie ===
+// === impl ConnectionGuard ===
 
-impl Tie {
+impl ConnectionGuard {
     /// # Errors
     /// The system is short of descriptors.
     pub(crate) fn new(connection: impl AsFd) -> io::Result<Arc<Self>> {
@@ -63,7 +63,7 @@ impl Tie {
     }
 }
 
-impl Drop for Tie {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         // Closing would do, but for a process that was forked meanwhile and has the descriptor too.
         if std::process::id() == self.made_in {

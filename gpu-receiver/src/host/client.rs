@@ -11,9 +11,9 @@ use headwater_transport::packets::PacketSocket;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc;
 
-use super::batch::{Delivery, HELD_MAX, HostBatch, HostEvent, Tie};
+use super::batch::{ConnectionGuard, Delivery, HELD_MAX, HostBatch, HostEvent};
 use super::frames::{self, Inbox};
-use super::words::{Answer, Ask};
+use super::messages::{Answer, Ask};
 use crate::events::Event;
 use crate::position::Position;
 
@@ -40,7 +40,7 @@ pub(crate) struct HostAsk {
 /// Talks to the service until it is gone or nobody listens any more.
 pub(crate) async fn follow(
     connection: OwnedFd,
-    tie: Arc<Tie>,
+    tie: Arc<ConnectionGuard>,
     words: mpsc::Receiver<HostWord>,
     events: mpsc::Sender<Event>,
 ) {
@@ -66,7 +66,7 @@ impl Drop for Talk {
 
 /// What the trial's end remembers of the conversation.
 struct Talk {
-    tie: Arc<Tie>,
+    tie: Arc<ConnectionGuard>,
     slots: BTreeMap<u32, Arc<SlotMemory>>,
     /// For deliveries, which say through it that they are over.
     releases: mpsc::Sender<u64>,
@@ -76,7 +76,7 @@ struct Talk {
 // === impl Talk ===
 
 impl Talk {
-    fn new(tie: Arc<Tie>) -> Self {
+    fn new(tie: Arc<ConnectionGuard>) -> Self {
         let (releases, released) = mpsc::channel(HELD_MAX);
         Self { tie, slots: BTreeMap::new(), releases, released }
     }

@@ -10,15 +10,15 @@
 //! scales, which follow from what one trial has taken.
 
 mod batch;
+mod batch_cache;
 mod client;
 mod frames;
 mod held;
+mod messages;
 mod service;
-mod stock;
 #[cfg(test)]
 mod tests;
-mod words;
 
-pub(crate) use batch::{Delivery, HostBatch, HostEvent, Tie};
+pub(crate) use batch::{ConnectionGuard, Delivery, HostBatch, HostEvent};
 pub(crate) use client::{HostAsk, HostWord, follow};
 pub use service::HostService;

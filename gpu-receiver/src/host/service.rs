@@ -14,10 +14,10 @@ use headwater_core::part::PartScope;
 use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
+use super::batch_cache::{BatchCache, ClientId, Demand, Reply, Want};
 use super::frames::{self, Inbox};
 use super::held::{HELD_ALWAYS, HELD_BEYOND, Held, HeldSlots};
-use super::stock::{ClientId, Demand, Reply, Stock, Want};
-use super::words::{Answer, Ask, Sample};
+use super::messages::{Answer, Ask, Sample};
 use crate::batch::Batch;
 use crate::config::{DatasetUse, ReceiverConfig};
 use crate::error::ReceiverError;
@@ -43,7 +43,7 @@ pub struct HostService {
 struct Shared {
     receiver: Receiver,
     scope: PartScope,
-    stock: Mutex<Stock<Batch>>,
+    stock: Mutex<BatchCache<Batch>>,
     /// What trials hold.
     held: Arc<Mutex<HeldSlots>>,
     /// Rung when somebody wants something.
@@ -115,7 +115,7 @@ impl HostService {
         let shared = Arc::new(Shared {
             scope,
             receiver,
-            stock: Mutex::new(Stock::new(
+            stock: Mutex::new(BatchCache::new(
                 keep,
                 config.window_batches.into(),
                 config.max_lead.into(),
@@ -193,7 +193,7 @@ impl Drop for HostService {
 // === impl Shared ===
 
 impl Shared {
-    fn stock(&self) -> MutexGuard<'_, Stock<Batch>> {
+    fn stock(&self) -> MutexGuard<'_, BatchCache<Batch>> {
         // Every change is complete before anything can panic.
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +235,7 @@ impl Shared {
 
     /// What is wanted, as soon as anything is or a little later, and whether any trial is given batches here.
     fn demand(&self) -> (Demand, bool) {
-        let waits = |stock: &mut Stock<Batch>| {
+        let waits = |stock: &mut BatchCache<Batch>| {
             stock.demand() == Demand::Nothing && !self.ended.load(Ordering::Relaxed)
         };
         let waited = self.wanted.wait_timeout_while(self.stock(), LOOK, waits);

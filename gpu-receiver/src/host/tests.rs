@@ -7,7 +7,7 @@ use headwater_transport::packets::PacketSocket;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::frames::{self, Inbox};
-use super::words::{Answer, Ask, Sample};
+use super::messages::{Answer, Ask, Sample};
 use headwater_proto::augment::{Provenance, Substitution};
 
 fn pair() -> [PacketSocket; 2] {

@@ -21,21 +21,21 @@ use super::{Callbacks, Receiver};
 use crate::autosave::{AutoSave, resumed};
 use crate::client::GrpcDial;
 use crate::config::{DatasetUse, ReceiverConfig, keep_to, on_cores, places};
-use crate::device::Twins;
+use crate::device::DeviceSlots;
 use crate::driver::{ASKS_AHEAD, Driver, DriverParts, HostLink, on_a_thread};
 use crate::error::ReceiverError;
 use crate::events::{DriverInbox, ways};
-use crate::foresight::tell_storage;
-use crate::host::{Tie, follow as follow_host};
+use crate::host::{ConnectionGuard, follow as follow_host};
+use crate::identity_metrics::IdentityMetrics;
 use crate::mailbox::Mailbox;
 use crate::order_list::open_sampler;
 use crate::peek::Peek;
 use crate::position::Position;
+use crate::prefetch_plan::tell_storage;
 use crate::room::check_room;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
 use crate::setup::{fetch_datasets, open_links};
-use crate::shown::Shown;
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::Stats;
 
@@ -87,7 +87,7 @@ impl Receiver {
         let first = order.batch_number(start.epoch, start.step);
         let autosave = AutoSave::new(&config, checkpoints, first);
         let names = manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let shown = Shown::open(&config, names.collect());
+        let shown = IdentityMetrics::open(&config, names.collect());
         shown.place(start);
         let (driver, inbox) = ways();
         let mut receiver = Self {
@@ -127,7 +127,7 @@ impl Receiver {
         let access = Access::open(&self.config.security)?;
         let layout = Layout::largest(&self.recipe, self.config.batch_samples);
         let slots_bytes = layout.len_bytes() * self.config.slots_limit() as u64;
-        let twins = Twins::open(&self.config, &self.recipe, allocator)?;
+        let twins = DeviceSlots::open(&self.config, &self.recipe, allocator)?;
         let open = open_links(&self.config, &access, slots_bytes, &self.driver.events).await?;
         let mut slots = self.slots(&layout, twins, open);
         let window = self.config.window_batches as usize + 1;
@@ -171,7 +171,7 @@ impl Receiver {
     /// Begins to ask the service of this host.
     fn join_host(&self, connection: OwnedFd) -> Result<HostLink, ReceiverError> {
         let failed = |error: std::io::Error| ReceiverError::Closed { reason: error.to_string() };
-        let tie = Tie::new(&connection).map_err(failed)?;
+        let tie = ConnectionGuard::new(&connection).map_err(failed)?;
         let (words, said) = mpsc::channel(ASKS_AHEAD);
         let events = self.driver.events.clone();
         tokio::spawn(follow_host(connection, tie, said, events));
@@ -184,7 +184,12 @@ impl Receiver {
     }
 
     /// Slots for batches of this layout or a smaller one; none is made yet.
-    fn slots(&self, layout: &Layout, twins: Option<Twins>, links: Vec<Listening>) -> SlotPool {
+    fn slots(
+        &self,
+        layout: &Layout,
+        twins: Option<DeviceSlots>,
+        links: Vec<Listening>,
+    ) -> SlotPool {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),
             // The service of a host hands its slots out.

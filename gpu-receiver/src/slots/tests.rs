@@ -90,7 +90,7 @@ fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
     let config =
         ReceiverConfig { device: "cuda:0".into(), batch_samples: 2, ..ReceiverConfig::default() };
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
-    let twins = Twins::open(&config, &recipe, None).expect("the GPU");
+    let twins = DeviceSlots::open(&config, &recipe, None).expect("the GPU");
     let make = SlotMaker {
         len_bytes: layout().len_bytes(),
         shared: false,

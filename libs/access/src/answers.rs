@@ -14,7 +14,7 @@ use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{Bytes, StdError};
 use tower::{Layer, Service};
 
-use crate::Standing;
+use crate::ConnectionAuth;
 
 const UNREAD: &str = "headwater_unread_answer_bytes";
 const UNREAD_MAX: &str = "headwater_unread_answer_bytes_limit";
@@ -55,7 +55,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Piece {
-    standing: Standing,
+    standing: ConnectionAuth,
     bytes: u64,
     since: Instant,
 }
@@ -63,7 +63,7 @@ struct Piece {
 /// An answer that notes how much of it was asked for.
 struct Answer {
     body: Body,
-    standing: Standing,
+    standing: ConnectionAuth,
     number: u64,
     /// Bytes of the piece that was asked for last and of what was ready to follow it at first.
     lot_bytes: u64,
@@ -129,7 +129,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let standing = request.extensions().get::<Standing>().cloned();
+        let standing = request.extensions().get::<ConnectionAuth>().cloned();
         let (answering, unread) = (self.inner.call(request), Arc::clone(&self.unread));
         Box::pin(async move {
             let response = answering.await?;
@@ -199,7 +199,7 @@ impl Unread {
         }
     }
 
-    fn add(&self, number: u64, standing: &Standing, bytes: u64) {
+    fn add(&self, number: u64, standing: &ConnectionAuth, bytes: u64) {
         let mut table = self.lock();
         let piece = Piece { standing: standing.clone(), bytes, since: Instant::now() };
         table.bytes += bytes;
@@ -208,7 +208,7 @@ impl Unread {
         }
         self.report(&table);
         if table.bytes > self.bytes_max {
-            let mut sums: HashMap<SocketAddr, (u64, &Standing)> = HashMap::new();
+            let mut sums: HashMap<SocketAddr, (u64, &ConnectionAuth)> = HashMap::new();
             for piece in table.pieces.values() {
                 sums.entry(piece.standing.peer()).or_insert((0, &piece.standing)).0 += piece.bytes;
             }
@@ -223,7 +223,7 @@ impl Unread {
         late.for_each(|piece| self.cut(&piece.standing, LATE));
     }
 
-    fn cut(&self, standing: &Standing, reason: &'static str) {
+    fn cut(&self, standing: &ConnectionAuth, reason: &'static str) {
         if standing.expel(reason) {
             counter!(CUT, "door" => self.door, "reason" => reason).increment(1);
             tracing::warn!(peer = %standing.peer(), reason, "a caller is disconnected");

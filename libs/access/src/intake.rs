@@ -15,7 +15,7 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
-use crate::Standing;
+use crate::ConnectionAuth;
 
 /// Bounds on requests that are arriving; the layer in front of a service whose requests are one message
 /// each. Not for streams from callers, which never end.
@@ -103,7 +103,8 @@ where
         let (intake, inner) = (self.intake.clone(), self.inner.clone());
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let host = parts.extensions.get::<Standing>().map(|standing| standing.peer().ip());
+            let host =
+                parts.extensions.get::<ConnectionAuth>().map(|standing| standing.peer().ip());
             match intake.take(body, host).await {
                 Ok(body) => inner.oneshot(Request::from_parts(parts, body)).await,
                 Err(status) => Ok(status.into_http()),

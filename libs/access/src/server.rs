@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-use crate::{Access, Standing, alive};
+use crate::{Access, ConnectionAuth, alive};
 
 /// Connections that the server has not taken yet.
 const TAKEN_AHEAD: usize = 64;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    standing: Standing,
+    standing: ConnectionAuth,
 }
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Entrance {
             let shaken = shake(acceptor, stream, place, limits.0).await;
             match shaken {
                 Ok((stream, place)) => {
-                    let standing = Standing::new(peer, seats, place, limits.1);
+                    let standing = ConnectionAuth::new(peer, seats, place, limits.1);
                     let _ = take.send(Ok(Connection::new(stream, standing))).await;
                 }
                 // Counted: somebody who comes by the thousand is not to fill the log as well.
@@ -149,13 +149,13 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
 // === impl Connection ===
 
 impl Connection {
-    fn new(stream: Stream, standing: Standing) -> Self {
+    fn new(stream: Stream, standing: ConnectionAuth) -> Self {
         Self { stream, standing }
     }
 
     /// What the connection has shown, for what is not gRPC: there a [`Guard`](crate::Guard) judges.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ConnectionAuth {
         self.standing.clone()
     }
 
@@ -169,9 +169,9 @@ impl Connection {
 
 /// Requests carry it: see [`Guard`](crate::Guard).
 impl Connected for Connection {
-    type ConnectInfo = Standing;
+    type ConnectInfo = ConnectionAuth;
 
-    fn connect_info(&self) -> Standing {
+    fn connect_info(&self) -> ConnectionAuth {
         self.standing.clone()
     }
 }

@@ -9,7 +9,7 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use crate::files::{NamedFile, Stamp};
-use crate::{Access, AccessError, Standing};
+use crate::{Access, AccessError, ConnectionAuth};
 
 const HEADER: &str = "authorization";
 const SCHEME: &str = "Bearer ";
@@ -59,7 +59,7 @@ impl Access {
         Guard { token: self.inner.token.clone(), seats: true }
     }
 
-    /// For servers that want to hear more first, and call [`Standing::let_in`] themselves.
+    /// For servers that want to hear more first, and call [`ConnectionAuth::let_in`] themselves.
     #[must_use]
     pub fn token_guard(&self) -> Guard {
         Guard { token: self.inner.token.clone(), seats: false }
@@ -139,9 +139,9 @@ impl Interceptor for Bearer {
 
 impl Interceptor for Guard {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let standing = request.extensions().get::<Standing>();
-        let peer = standing.map(Standing::peer);
-        let let_in = || match !self.seats || standing.is_none_or(Standing::let_in) {
+        let standing = request.extensions().get::<ConnectionAuth>();
+        let peer = standing.map(ConnectionAuth::peer);
+        let let_in = || match !self.seats || standing.is_none_or(ConnectionAuth::let_in) {
             true => Ok(()),
             false => {
                 tracing::warn!(?peer, "a caller is refused: as many are connected as may be");

@@ -27,7 +27,7 @@ fn a_field_is_read_from_its_name_unless_it_says_otherwise() {
         json!({"name": "ids", "field": "txt", "kind": "tokens", "tokenizer": "a.json", "length": 3}),
     ]);
     let recipe = recipe.expect("a recipe");
-    assert_eq!(recipe.sibling_fields(), ["txt", "count|cnt"]);
+    assert_eq!(recipe.extra_fields(), ["txt", "count|cnt"]);
     let written = serde_json::to_string(&recipe).expect("plain data");
     let again: Recipe = serde_json::from_str(&written).expect("what was written");
     assert_eq!((again.digest(), &again), (recipe.digest(), &recipe));

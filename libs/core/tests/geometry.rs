@@ -50,7 +50,7 @@ fn what_follows_views_changes_no_draw_and_is_part_of_the_digest() {
     let again: Recipe =
         serde_json::from_str(&serde_json::to_string(&with).expect("data")).expect("a recipe");
     assert_eq!(again, with);
-    assert_eq!(with.sibling_fields(), ["png", "json"]);
+    assert_eq!(with.extra_fields(), ["png", "json"]);
 }
 
 #[test]

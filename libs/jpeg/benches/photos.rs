@@ -98,7 +98,7 @@ fn decode(
     record: bool,
     planar: bool,
     out: &mut [u8],
-) -> Result<Option<Entries>, headwater_jpeg::Doubt> {
+) -> Result<Option<Entries>, headwater_jpeg::Declined> {
     let image = decoder.read(file)?;
     let (width, height) = (image.width() as usize, image.height() as usize);
     let window = Window { left: 0, top: 0, width, height };

@@ -2,7 +2,7 @@
 //!
 //! Used by the fuzz target, and by `tests/corpus.rs`, which replays what it has found.
 
-use headwater_jpeg::{Choice, Decoder, Doubt, Entries, Output, Request, Window};
+use headwater_jpeg::{Choice, Declined, Decoder, Entries, Output, Request, Window};
 use headwater_simd::Simd;
 use turbojpeg::PixelFormat;
 
@@ -71,7 +71,7 @@ fn decode(
     window: Window,
     entries: Option<&Entries>,
     record: bool,
-) -> Result<(Vec<u8>, Option<Entries>), Doubt> {
+) -> Result<(Vec<u8>, Option<Entries>), Declined> {
     let mut pixels = vec![0; 3 * window.width * window.height];
     let output = Output::Rgb { pixels: &mut pixels, stride: 3 * window.width };
     let decoded = decoder.read(file)?.decode(&Request { window, entries, record }, output)?;

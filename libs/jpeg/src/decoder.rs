@@ -8,7 +8,7 @@ use headwater_simd::Simd;
 
 pub use self::outline::{Layer, Outline};
 use crate::choice::{Choice, Way};
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entries::Entries;
 use crate::entropy::{End, Interleaved, Job, Lookups, Nothing, One, Place, Plain, Segment};
 #[cfg(target_arch = "x86_64")]
@@ -111,7 +111,7 @@ impl Decoder {
     ///
     /// # Errors
     /// It is not of the kind that is decoded here.
-    pub fn read<'a>(&'a mut self, file: &'a [u8]) -> Result<Image<'a>, Doubt> {
+    pub fn read<'a>(&'a mut self, file: &'a [u8]) -> Result<Image<'a>, Declined> {
         self.sampled = None;
         let frame = Frame::read(file)?;
         Ok(Image { decoder: self, file, frame })
@@ -124,7 +124,7 @@ impl Decoder {
         frame: &Frame,
         request: &Request<'_>,
         output: Output<'_>,
-    ) -> Result<Decoded, Doubt> {
+    ) -> Result<Decoded, Declined> {
         let wanted = Wanted::new(frame, request.window);
         let mcus = frame.mcus_across() * frame.mcus_down();
         self.stream.fill(self.simd, &file[frame.scan..], frame.restarts())?;
@@ -144,7 +144,7 @@ impl Decoder {
             }
         }
         if !has_restarts && !self.stream.restarts().is_empty() {
-            return Err(Doubt::Markers);
+            return Err(Declined::Markers);
         }
         if request.entries.is_none()
             && !has_restarts
@@ -220,7 +220,7 @@ impl Image<'_> {
     ///
     /// # Errors
     /// The image is to be left to libjpeg-turbo: it has no entries.
-    pub fn entries(self) -> Result<Entries, Doubt> {
+    pub fn entries(self) -> Result<Entries, Declined> {
         let Self { decoder, file, frame } = self;
         let mcus = frame.mcus_across() * frame.mcus_down();
         decoder.stream.fill(decoder.simd, &file[frame.scan..], frame.restarts())?;
@@ -253,7 +253,7 @@ impl Image<'_> {
     ///
     /// # Panics
     /// The window is empty or not within the image, or the output has no room for it.
-    pub fn decode(self, request: &Request<'_>, output: Output<'_>) -> Result<Decoded, Doubt> {
+    pub fn decode(self, request: &Request<'_>, output: Output<'_>) -> Result<Decoded, Declined> {
         let Self { decoder, file, frame } = self;
         let Window { left, top, width, height } = request.window;
         assert!(width > 0 && height > 0, "an empty window");
@@ -275,12 +275,12 @@ fn restarts(
     stream: &Stream,
     (from, to): (u32, u32),
     segments: &mut Vec<Segment>,
-) -> Result<(), Doubt> {
+) -> Result<(), Declined> {
     let mcus = frame.mcus_across() * frame.mcus_down();
     let interval = frame.restart_interval;
     let starts = stream.restarts();
     if starts.len() as u32 + 1 != mcus.div_ceil(interval) {
-        return Err(Doubt::Markers);
+        return Err(Declined::Markers);
     }
     let bit = |n: usize| n.checked_sub(1).map_or(0, |n| starts[n] * 8);
     for n in 0..=starts.len() {

@@ -5,7 +5,7 @@
 //! to. The file stays as it is. Entries that come from elsewhere are not believed: decoding must come from one to
 //! exactly the next, or the image goes to libjpeg-turbo.
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::{End, Place, Predictors, Segment};
 use crate::header::Frame;
 
@@ -128,7 +128,7 @@ impl Entries {
         bits: u32,
         (from, to): (u32, u32),
         segments: &mut Vec<Segment>,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         let from = if self.proven { from } else { 0 };
         segments_of(&self.entries, frame, bits, (from, to), segments)
     }
@@ -141,7 +141,7 @@ pub(crate) fn segments_of(
     bits: u32,
     (from, to): (u32, u32),
     segments: &mut Vec<Segment>,
-) -> Result<(), Doubt> {
+) -> Result<(), Declined> {
     let mcus = frame.mcus_across() * frame.mcus_down();
     let first = Entry { bit: 0, mcu: 0, predictors: [0; 3] };
     let starts = std::iter::once(&first).chain(entries);
@@ -149,7 +149,7 @@ pub(crate) fn segments_of(
     for (start, next) in starts.zip(ends) {
         let next_mcu = next.map_or(mcus, |next| next.mcu);
         if next_mcu <= start.mcu || start.bit >= bits {
-            return Err(Doubt::Entry);
+            return Err(Declined::Entry);
         }
         if next_mcu <= from || start.mcu >= to {
             continue;

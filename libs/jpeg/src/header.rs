@@ -1,7 +1,7 @@
 //! Markers before the coded pixels, as libjpeg reads them (`jdmarker.c`, `jdapimin.c`); what it would warn of or
 //! refuse is a doubt here.
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::huffman::Code;
 
 /// Components of an image at most: what has four is CMYK.
@@ -75,8 +75,8 @@ struct Reader<'a> {
     adobe_transform: Option<u8>,
 }
 
-fn header<T>(what: &'static str) -> Result<T, Doubt> {
-    Err(Doubt::Header(what))
+fn header<T>(what: &'static str) -> Result<T, Declined> {
+    Err(Declined::Header(what))
 }
 
 fn pair(bytes: &[u8], at: usize) -> Option<u32> {
@@ -87,7 +87,7 @@ fn pair(bytes: &[u8], at: usize) -> Option<u32> {
 
 impl Frame {
     /// Reads all markers up to the first scan, which must hold all components of a baseline image.
-    pub(crate) fn read(file: &[u8]) -> Result<Self, Doubt> {
+    pub(crate) fn read(file: &[u8]) -> Result<Self, Declined> {
         if !file.starts_with(&[0xff, 0xd8]) {
             return header("no start of image");
         }
@@ -166,7 +166,7 @@ impl Frame {
     }
 
     /// Whether all that the scan names is there, and within what is decoded here.
-    fn check(&self) -> Result<(), Doubt> {
+    fn check(&self) -> Result<(), Declined> {
         for component in self.components() {
             if self.quants[component.quant].is_none() {
                 return header("no quantisation table");
@@ -186,7 +186,7 @@ impl Frame {
 // === impl Reader ===
 
 impl Reader<'_> {
-    fn read(mut self) -> Result<Frame, Doubt> {
+    fn read(mut self) -> Result<Frame, Declined> {
         loop {
             let Some(&[0xff, marker]) = self.file.get(self.at..self.at + 2) else {
                 return header("no marker where one is due");
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }
     }
 
-    fn frame(&mut self, body: &[u8]) -> Result<(), Doubt> {
+    fn frame(&mut self, body: &[u8]) -> Result<(), Declined> {
         let &[precision, h0, h1, w0, w1, components_len, ref rest @ ..] = body else {
             return header("a short frame");
         };
@@ -247,7 +247,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn codes(&mut self, mut body: &[u8]) -> Result<(), Doubt> {
+    fn codes(&mut self, mut body: &[u8]) -> Result<(), Declined> {
         while body.len() > 16 {
             let index = body[0];
             let (code, rest) = Code::read(&body[1..])?;
@@ -261,7 +261,7 @@ impl Reader<'_> {
         if body.is_empty() { Ok(()) } else { header("a long Huffman table") }
     }
 
-    fn quants(&mut self, mut body: &[u8]) -> Result<(), Doubt> {
+    fn quants(&mut self, mut body: &[u8]) -> Result<(), Declined> {
         while let Some((&index, rest)) = body.split_first() {
             let bytes_each = if index >> 4 == 0 { 1 } else { 2 };
             let (Some(table), Some((values, rest))) = (
@@ -279,7 +279,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn jfif(&mut self, body: &[u8]) -> Result<(), Doubt> {
+    fn jfif(&mut self, body: &[u8]) -> Result<(), Declined> {
         if body.len() < 14 || !body.starts_with(b"JFIF\0") {
             return Ok(());
         }
@@ -294,7 +294,7 @@ impl Reader<'_> {
         }
     }
 
-    fn scan(mut self, body: &[u8]) -> Result<Frame, Doubt> {
+    fn scan(mut self, body: &[u8]) -> Result<Frame, Declined> {
         let frame = &mut self.frame;
         let components_len = frame.components_len;
         if !self.saw_frame || body.len() != 2 * components_len + 4 {
@@ -319,7 +319,7 @@ impl Reader<'_> {
     }
 
     /// The rules of `default_decompress_parms`.
-    fn colour(&self) -> Result<Colour, Doubt> {
+    fn colour(&self) -> Result<Colour, Declined> {
         let [red, green, blue] = self.frame.components.map(|component| component.id);
         Ok(match self.adobe_transform {
             _ if self.frame.components_len == 1 => Colour::Gray,

@@ -1,6 +1,6 @@
 //! Huffman codes of a file and the tables that decode them, each made for one way of decoding.
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 
 /// Bits that one lookup sees.
 pub(crate) const LOOKUP_BITS: u32 = 11;
@@ -65,8 +65,8 @@ impl Code {
     }
 
     /// Reads the counts and the symbols, and gives what comes after them.
-    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, &[u8]), Doubt> {
-        let bad = Doubt::Header("a Huffman table");
+    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, &[u8]), Declined> {
+        let bad = Declined::Header("a Huffman table");
         let (counts, rest) = bytes.split_first_chunk::<16>().ok_or(bad)?;
         let symbols_len = counts.iter().map(|count| usize::from(*count)).sum();
         let (found, rest) = rest.split_at_checked(symbols_len).ok_or(bad)?;

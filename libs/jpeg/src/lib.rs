@@ -1,7 +1,7 @@
 //! Decodes baseline JPEG to the pixels of libjpeg-turbo (accurate inverse DCT, smooth upsampling), faster.
 //!
 //! Two answers only: the pixels that libjpeg-turbo gives for a file in which it finds nothing amiss, or a
-//! [`Doubt`], after which libjpeg-turbo is to be asked. Whatever is damaged, rare or strange is a doubt; so the
+//! [`Declined`], after which libjpeg-turbo is to be asked. Whatever is damaged, rare or strange is a doubt; so the
 //! judge over files stays the library that everybody else has.
 //!
 //! `header` reads the markers, `huffman` makes tables, `stream` takes the stuffing out, `entropy` turns bits into
@@ -11,8 +11,8 @@
 #![deny(unsafe_code)]
 
 mod choice;
+mod declined;
 mod decoder;
-mod doubt;
 mod entries;
 mod entropy;
 mod header;
@@ -25,8 +25,8 @@ mod samples;
 mod stream;
 
 pub use choice::{Choice, Measured, Speeds, Way};
+pub use declined::Declined;
 pub use decoder::{Colour, Decoded, Decoder, Image, Layer, Outline, Request};
-pub use doubt::Doubt;
 pub use entries::{ENTRIES_MAX, Entries};
 pub use entropy::{End, Segment};
 pub use huffman::Code;

@@ -2,7 +2,7 @@
 
 use headwater_simd::{Aligned, Simd};
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::{Block, Mcu, Sink};
 use crate::header::{COMPONENTS_MAX, Frame};
 use crate::layout::{Layout, Plane};
@@ -162,7 +162,7 @@ impl Painter<'_> {
 }
 
 impl Sink for Painter<'_> {
-    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt> {
+    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Declined> {
         let Self { components, mcu: layout, wanted, picks, .. } = self;
         let mcu_blocks = layout.components().len();
         let mcus = blocks.len() / mcu_blocks;
@@ -189,7 +189,7 @@ impl Sink for Painter<'_> {
         if !all {
             blocks.as_flattened_mut().fill(0);
         }
-        if in_range { Ok(()) } else { Err(Doubt::Range) }
+        if in_range { Ok(()) } else { Err(Declined::Range) }
     }
 }
 

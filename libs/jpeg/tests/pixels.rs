@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use headwater_jpeg::{Choice, Decoder, Doubt, Entries, Output, Request, Way, Window};
+use headwater_jpeg::{Choice, Declined, Decoder, Entries, Output, Request, Way, Window};
 use headwater_simd::Simd;
 
 use crate::support::{Made, files, judge};
@@ -21,7 +21,7 @@ fn found(
     window: impl FnOnce(usize, usize) -> Window,
     entries: Option<&Entries>,
     record: bool,
-) -> Result<Found, Doubt> {
+) -> Result<Found, Declined> {
     let image = decoder.read(file)?;
     let window = window(image.width() as usize, image.height() as usize);
     let mut pixels = vec![1; 3 * window.width * window.height];

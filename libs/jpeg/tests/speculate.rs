@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use headwater_jpeg::{Choice, Decoder, Doubt, Entries, Output, Request, Way, Window};
+use headwater_jpeg::{Choice, Declined, Decoder, Entries, Output, Request, Way, Window};
 use headwater_simd::Simd;
 
 use crate::support::{Made, SUBSAMPLINGS, files, judge, made};
@@ -16,7 +16,7 @@ fn found(
     file: &[u8],
     entries: Option<&Entries>,
     record: bool,
-) -> Result<Found, Doubt> {
+) -> Result<Found, Declined> {
     let image = decoder.read(file)?;
     let (width, height) = (image.width() as usize, image.height() as usize);
     let window = Window { left: 0, top: 0, width, height };
@@ -142,7 +142,7 @@ fn damaged_images_have_the_pixels_or_the_doubt_of_one_stream() {
                     doubts += usize::from(answer.is_err());
                     in_step +=
                         answer.as_ref().is_ok_and(|found| found.1 == Way::Speculative) as usize;
-                    let pixels = |found: Result<Found, Doubt>| found.map(|(pixels, ..)| pixels);
+                    let pixels = |found: Result<Found, Declined>| found.map(|(pixels, ..)| pixels);
                     assert!(pixels(answer) == pixels(expected), "{name} damaged at {at}");
                 }
             }

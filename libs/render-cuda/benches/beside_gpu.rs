@@ -119,7 +119,7 @@ fn main() {
                 },
                 encoded: &photos[number],
                 entries: &entries[number],
-                siblings: &[],
+                extra_fields: &[],
                 label: -1,
             };
             let samples: Vec<PartSample<'_>> = (first..first + PART_SAMPLES).map(sample).collect();

@@ -128,7 +128,8 @@ impl<D: Stopwatch> CudaRenderer<D> {
         self.tables.begin();
         self.tables.choose(recipe, |_| None);
         for (number, (key, encoded)) in samples.iter().enumerate() {
-            let sample = PartSample { key: *key, encoded, entries: &[], siblings: &[], label: -1 };
+            let sample =
+                PartSample { key: *key, encoded, entries: &[], extra_fields: &[], label: -1 };
             let image = self.decode(recipe, &sample);
             let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
             let room = self.add(recipe, number, image, Coded::default());

@@ -56,7 +56,7 @@ impl<D: Device> CudaRenderer<D> {
             key: key(number),
             encoded,
             entries: &[],
-            siblings: &[],
+            extra_fields: &[],
             label: 0,
         };
         let samples: Vec<PartSample<'_>> =

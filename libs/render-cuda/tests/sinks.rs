@@ -46,7 +46,7 @@ pub(crate) fn render_coded(
 ) -> (Vec<SampleRows>, Vec<Result<(), RenderError>>) {
     let sample = |(number, &(encoded, entries))| {
         let key = key(number);
-        PartSample { key, encoded, entries, siblings: &[], label: 0 }
+        PartSample { key, encoded, entries, extra_fields: &[], label: 0 }
     };
     let samples: Vec<PartSample<'_>> = (0..).zip(coded).map(sample).collect();
     let ends = render_into_rows(renderer, recipe, &samples, &mut rows);

@@ -22,8 +22,8 @@ fn main() {
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     let drawn = certified::PHOTOS.map(|photo| {
         let image = decoder.decode(&photos[photo]).expect("a photograph").extent();
-        let siblings = followed::siblings(&recipe, photo, image, &photos[photo]);
-        for (name, bytes) in recipe.sibling_fields().iter().zip(siblings) {
+        let extra_fields = followed::extra_fields(&recipe, photo, image, &photos[photo]);
+        for (name, bytes) in recipe.extra_fields().iter().zip(extra_fields) {
             let path = folder.join(format!("{photo}.{name}"));
             std::fs::write(path, bytes.expect("a field")).expect("a file");
         }

@@ -1,7 +1,7 @@
 //! One sample through a recipe: decoded, augmented, cast, to its row of a part.
 //!
 //! `decode` turns encoded bytes into pixels, libs/pixels holds the operations of a recipe, `render` takes one sample
-//! through all of it. `siblings` reads what lies beside an image, `part` puts samples where a batch has them, `backend`
+//! through all of it. `extra_fields` reads what lies beside an image, `part` puts samples where a batch has them, `backend`
 //! is what may render them instead of the processor.
 //!
 //! Pure functions of their arguments that keep their memory. Deliberately absent: tiers, leases, threads, sockets; which
@@ -11,16 +11,16 @@
 pub mod backend;
 pub mod decode;
 mod error;
+pub mod extra_fields;
 mod metrics;
 pub mod part;
 pub mod python;
 mod render;
-pub mod siblings;
 pub mod tokenizers;
 
 pub use error::{BadImage, FieldFault, RenderError};
 pub use metrics::{JPEG_IMAGES, describe_metrics};
 pub use render::{
-    BoxPart, Draws, Followers, PartSample, RenderKey, Rendered, Renderer, ViewSink, boxes,
+    AlignedTargets, BoxPart, Draws, PartSample, RenderKey, Rendered, Renderer, ViewSink, boxes,
     check_row,
 };

@@ -1,6 +1,6 @@
 //! What is counted of images, by names of the worker's, whose dashboards read them.
 
-use headwater_jpeg::{Doubt, Way};
+use headwater_jpeg::{Declined, Way};
 use metrics::{Unit, counter, gauge};
 
 use crate::decode::left::Left;
@@ -36,11 +36,11 @@ pub(crate) fn jpeg_decoded(way: Way) {
 pub(crate) fn jpeg_left(why: &Left) {
     counter!(JPEG_IMAGES, "way" => "libjpeg_turbo").increment(1);
     match why {
-        Left::Doubt(Doubt::Header(_)) => counter!(JPEG_LEFT, "reason" => "header"),
-        Left::Doubt(Doubt::Markers) => counter!(JPEG_LEFT, "reason" => "markers"),
-        Left::Doubt(Doubt::Damage) => counter!(JPEG_LEFT, "reason" => "damage"),
-        Left::Doubt(Doubt::Range) => counter!(JPEG_LEFT, "reason" => "range"),
-        Left::Doubt(Doubt::Entry) => counter!(JPEG_LEFT, "reason" => "entry"),
+        Left::Declined(Declined::Header(_)) => counter!(JPEG_LEFT, "reason" => "header"),
+        Left::Declined(Declined::Markers) => counter!(JPEG_LEFT, "reason" => "markers"),
+        Left::Declined(Declined::Damage) => counter!(JPEG_LEFT, "reason" => "damage"),
+        Left::Declined(Declined::Range) => counter!(JPEG_LEFT, "reason" => "range"),
+        Left::Declined(Declined::Entry) => counter!(JPEG_LEFT, "reason" => "entry"),
         Left::TooLarge => counter!(JPEG_LEFT, "reason" => "too_large"),
         Left::Reduced => counter!(JPEG_LEFT, "reason" => "reduced"),
     }

@@ -22,8 +22,8 @@ pub use scales::PartScales;
 
 use crate::backend::SampleRenderer;
 use crate::error::{BadImage, RenderError};
+use crate::extra_fields::FieldReaders;
 use crate::render::{BoxPart, PartSample, Rendered, ViewSink};
-use crate::siblings::FieldReaders;
 use crate::tokenizers::Tokenizers;
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
@@ -174,7 +174,7 @@ impl PartPlan {
             };
             return both.map(render).collect();
         }
-        let read = |sample: &PartSample<'_>| self.fields.read(sample.siblings);
+        let read = |sample: &PartSample<'_>| self.fields.read(sample.extra_fields);
         let fields: Vec<_> = samples.iter().map(read).collect();
         let (mut good, mut sinks) = (Vec::new(), Vec::new());
         for ((sample, row), _) in both.zip(&fields).filter(|(_, fields)| fields.is_ok()) {
@@ -216,7 +216,7 @@ impl PartPlan {
         if let Some(raw) = self.recipe.raw {
             check_bytes(raw, sample.encoded)?;
         }
-        let fields = self.fields.read(sample.siblings)?;
+        let fields = self.fields.read(sample.extra_fields)?;
         if !self.recipe.tensors.is_empty() {
             let mut sink = RowSink::new(self, scales, row);
             renderer.render(&self.recipe, sample, &mut sink)?;

@@ -5,11 +5,11 @@
 //! sample once the buffers have grown to the largest image.
 
 mod aligned;
+mod aligned_targets;
 pub mod boxes;
 mod caster;
-mod followers;
-mod painter;
 mod python;
+mod view_pipeline;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ use headwater_trace::{Span, Tier};
 
 use crate::decode::{DecodedCache, Decoder, EntryTable, Wanted};
 use crate::error::RenderError;
+pub use aligned_targets::AlignedTargets;
 use caster::Caster;
-pub use followers::Followers;
-use painter::Painter;
+use view_pipeline::ViewPipeline;
 
 /// What the draws of a sample follow from, beside the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,9 +55,9 @@ pub struct PartSample<'a> {
     /// Where decoding of that file can begin, if it is a JPEG, as `headwater-jpeg` writes it: a hint, which
     /// changes no byte of the row. Empty where nothing is known.
     pub entries: &'a [u8],
-    /// What lies beside the image, in the order of [`Recipe::sibling_fields`]; `None` where the sample
+    /// What lies beside the image, in the order of [`Recipe::extra_fields`]; `None` where the sample
     /// does not have a field. Renderers of views look at what follows the views only.
-    pub siblings: &'a [Option<Bytes>],
+    pub extra_fields: &'a [Option<Bytes>],
     /// Class index; -1 where it has none.
     pub label: i64,
 }
@@ -68,7 +68,7 @@ impl<'a> PartSample<'a> {
     /// An image with nothing beside it, of which nothing is known.
     #[must_use]
     pub fn of_image(key: RenderKey, encoded: &'a [u8], label: i64) -> Self {
-        Self { key, encoded, entries: &[], siblings: &[], label }
+        Self { key, encoded, entries: &[], extra_fields: &[], label }
     }
 }
 
@@ -149,9 +149,9 @@ pub struct Rendered {
 pub struct Renderer {
     decoder: Decoder,
     draws: Draws,
-    painter: Painter,
+    painter: ViewPipeline,
     caster: Caster,
-    followers: Followers,
+    followers: AlignedTargets,
 }
 
 /// What is random about the views of one sample. Known from the image's size, so that no more of
@@ -189,9 +189,9 @@ impl Renderer {
     /// # Errors
     /// The JPEG library has no memory for its state.
     pub fn with_simd(simd: Simd) -> Result<Self, RenderError> {
-        let (painter, caster) = (Painter::new(simd), Caster::new(simd));
+        let (painter, caster) = (ViewPipeline::new(simd), Caster::new(simd));
         let decoder = Decoder::with_simd(DecodeLimits::default(), simd)?;
-        let followers = Followers::new(simd);
+        let followers = AlignedTargets::new(simd);
         Ok(Self { decoder, draws: Draws::default(), painter, caster, followers })
     }
 
@@ -267,7 +267,7 @@ impl Renderer {
         decoding.end();
         let source = source.unwrap_or(decoder.image().extent());
         if recipe.has_geometry() {
-            followers.read(recipe, sample.siblings, source)?;
+            followers.read(recipe, sample.extra_fields, source)?;
         }
         let _changing = Span::on_thread(Tier::Augment, "augment");
         let params = &draws.params;

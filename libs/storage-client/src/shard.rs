@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headwater_core::{IndexedField, ShardEntries, ShardIndex, counted};
+use headwater_core::{IndexedField, ShardEntries, ShardIndex, pluralize};
 use headwater_proto::storage::{
     BadBytes, EncodedSample, Field, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure,
 };
@@ -39,7 +39,7 @@ pub struct LeftOut {
 #[derive(Debug, thiserror::Error)]
 pub enum ShardReadError {
     /// There is no such sample.
-    #[error("shard `{name}` has {}, number {index} was asked for", counted(*.samples, "sample"))]
+    #[error("shard `{name}` has {}, number {index} was asked for", pluralize(*.samples, "sample"))]
     OutOfRange {
         /// The shard, as people write it.
         name: String,

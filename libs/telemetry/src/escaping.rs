@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum bytes of one line; what is longer is cut, and says so.
@@ -31,7 +31,7 @@ impl<W: Write> Write for EscapedLine<W> {
         let cut = text.len().saturating_sub(LINE_BYTES_MAX);
         let text = String::from_utf8_lossy(&text[..text.len() - cut]);
         let rest = if cut > 0 { format!(".. and {cut} bytes more") } else { String::new() };
-        self.0.write_all(format!("{}{rest}{end}", printable(&text)).as_bytes())?;
+        self.0.write_all(format!("{}{rest}{end}", escape_control(&text)).as_bytes())?;
         Ok(line.len())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use headwater_core::recipe::{PRESETS, TensorSpec};
-use headwater_core::{Dtype, Recipe, counted};
+use headwater_core::{Dtype, Recipe, pluralize};
 use headwater_render::backend::Backend as _;
 use headwater_render::part::{PartPlan, SampleRows};
 use headwater_render::{RenderError, Rendered};
@@ -52,15 +52,15 @@ impl Gpu {
                 said(format!(
                     "{name}: {} in {dtypes} types, no byte differs; {} written to parts by the GPU, no checksum \
                      differs",
-                    counted(views, "view"),
-                    counted(direct as usize, "sample")
+                    pluralize(views, "view"),
+                    pluralize(direct as usize, "sample")
                 ));
             }
         }
         for (name, recipe) in operations() {
             match self.compare_by(&recipe, images, name) {
                 Ok(views) => {
-                    said(format!("{name} alone: {}, no byte differs", counted(views, "view")))
+                    said(format!("{name} alone: {}, no byte differs", pluralize(views, "view")))
                 }
                 Err(error) => {
                     said(format!("FAILED: {error:#}"));
@@ -71,7 +71,7 @@ impl Gpu {
         match self.compare_decoding(images) {
             Ok((decoded, images)) => said(format!(
                 "{decoded} of {} decoded by kernels, no byte differs",
-                counted(images, "image")
+                pluralize(images, "image")
             )),
             Err(error) => {
                 said(format!("FAILED: {error:#}"));

@@ -41,7 +41,7 @@ pub(super) fn render_coded<'a>(
 fn samples<'a>(images: impl Iterator<Item = CodedImage<'a>>, first: usize) -> Vec<PartSample<'a>> {
     let sample = |(number, (encoded, entries))| {
         let key = key(number);
-        PartSample { key, encoded, entries, siblings: &[], label: -1 }
+        PartSample { key, encoded, entries, extra_fields: &[], label: -1 }
     };
     (first..).zip(images).map(sample).collect()
 }

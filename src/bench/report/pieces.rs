@@ -102,7 +102,7 @@ fn pipeline(recipe: &str, threads: usize, is_quick: bool) -> Piece {
     let (preset, count) = (format!("recipe.preset={recipe}"), threads.to_string());
     let arguments = ["bench", "pipeline", "--set", &preset, "--threads", &count];
     let length = ["--epochs", &epochs.to_string(), "--rounds", rounds, "--json"];
-    let what = format!("pipeline, {recipe}, {}", headwater_core::counted(threads, "thread"));
+    let what = format!("pipeline, {recipe}, {}", headwater_core::pluralize(threads, "thread"));
     let arguments = owned(&[&arguments[..], &length[..]].concat());
     Piece { kind: Kind::Pipeline, what, arguments }
 }

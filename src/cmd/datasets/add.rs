@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use headwater_config::Loaded;
 use headwater_config::hub::{Split, SplitName};
-use headwater_core::counted;
+use headwater_core::pluralize;
 
 use crate::flags::HubFlags;
 use crate::screen::Screen;
@@ -35,7 +35,10 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     let split = Split { name: name.clone(), folder: folder.clone() };
     let shards = split.shards()?.len();
     if shards > 0 {
-        bail!("dataset `{name}` is in the hub already: {} in `{place}`", counted(shards, "shard"));
+        bail!(
+            "dataset `{name}` is in the hub already: {} in `{place}`",
+            pluralize(shards, "shard")
+        );
     }
     let lines = [
         format!("{place} is there."),

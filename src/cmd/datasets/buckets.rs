@@ -10,7 +10,7 @@ use clap::Args;
 use headwater_config::{Config, DatasetEntry, Setting};
 use headwater_core::recipe::BUCKETS_MAX;
 use headwater_core::sampler::{LIST_ENTRIES_MAX, SamplerConfig};
-use headwater_core::{Manifest, counted};
+use headwater_core::{Manifest, pluralize};
 use headwater_render::part::SampleFields;
 use headwater_storage::Storage;
 
@@ -158,16 +158,16 @@ fn told(flags: &Flags, sizes: &[[u32; 2]], counts: &[u64], unreadable: u64) -> S
     let groups = groups.display();
     let mut text = format!(
         "{list}: {} in {}, {}; groups in {groups}\n",
-        counted(samples, "sample"),
-        counted(sizes.len(), "group"),
-        counted(flags.epochs, "row"),
+        pluralize(samples, "sample"),
+        pluralize(sizes.len(), "group"),
+        pluralize(flags.epochs, "row"),
     );
     for (group, ([height, width], count)) in sizes.iter().zip(counts).enumerate() {
         let size = format!("{height}x{width}");
-        text += &format!("  group {group}  {size:>9}  {}\n", counted(*count, "sample"));
+        text += &format!("  group {group}  {size:>9}  {}\n", pluralize(*count, "sample"));
     }
     if unreadable > 0 {
-        let images = counted(unreadable, "image");
+        let images = pluralize(unreadable, "image");
         text += &format!("{images} cannot be read: such a sample has the group of the next one\n");
     }
     text + &format!(

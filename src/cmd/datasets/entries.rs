@@ -4,7 +4,7 @@ use std::thread;
 
 use anyhow::{Result, bail};
 use headwater_config::Loaded;
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage::{Inspector, ShardEntriesKept, StorageError};
 
 use super::selection::{Selected, Selection};
@@ -52,7 +52,7 @@ pub(super) fn run(
         broken += tally.broken;
     }
     if broken > 0 {
-        bail!("broken and without entry points: {}, named above", counted(broken, "shard"));
+        bail!("broken and without entry points: {}, named above", pluralize(broken, "shard"));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headwater_config::Loaded;
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage::{DaliIndex, FormatKind, FoundPlace, IdxForm, Inspector, StorageError};
 
 use super::entries;
@@ -81,7 +81,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         broken += tally.broken;
     }
     if broken > 0 {
-        bail!("broken and without a new index: {}, named above", counted(broken, "shard"));
+        bail!("broken and without a new index: {}, named above", pluralize(broken, "shard"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use headwater_config::Config;
-use headwater_core::{Manifest, counted};
+use headwater_core::{Manifest, pluralize};
 use headwater_storage::Storage;
 
 use crate::cmd::runtime;
@@ -32,7 +32,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     for manifest in storage.manifests() {
         screen.print(&head(manifest));
         for shard in manifest.shards().iter().filter(|_| flags.shards) {
-            let (name, samples) = (&shard.name, counted(shard.samples, "sample"));
+            let (name, samples) = (&shard.name, pluralize(shard.samples, "sample"));
             let (bytes, digest) = (bytes(shard.bytes), shard.digest);
             screen.print(&format!("  {name}: {samples}, {bytes}, index {digest}"));
         }
@@ -45,8 +45,8 @@ fn head(manifest: &Manifest) -> String {
     format!(
         "{}: {}, {}, {}, fields {}, digest {}",
         manifest.dataset(),
-        counted(manifest.shards().len(), "shard"),
-        counted(manifest.samples(), "sample"),
+        pluralize(manifest.shards().len(), "shard"),
+        pluralize(manifest.samples(), "sample"),
         bytes(total),
         manifest.fields().join(" "),
         manifest.digest()

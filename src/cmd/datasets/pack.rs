@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage::SUMS_FILE;
 
 use crate::hub::{in_order, sum_line};
@@ -85,7 +85,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         let count = images.left_out.len();
         screen.print(&format!(
             "left out: {}, no images by their names, as `{}`",
-            counted(count, "file"),
+            pluralize(count, "file"),
             first.display()
         ));
     }
@@ -93,9 +93,9 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     screen.print(&format!(
         "{}: {} of {} in {}, {}",
         out.display(),
-        counted(images.images.len(), "sample"),
-        counted(images.classes.len(), "class"),
-        counted(plans.len(), "shard"),
+        pluralize(images.images.len(), "sample"),
+        pluralize(images.classes.len(), "class"),
+        pluralize(plans.len(), "shard"),
         bytes(total)
     ));
     Ok(())

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use headwater_config::Loaded;
 use headwater_config::hub::{Hub, Split, SplitName};
-use headwater_core::{counted, printable};
+use headwater_core::{escape_control, pluralize};
 
 use crate::flags::HubFlags;
 use crate::hub::{Sizes, measure_splits};
@@ -48,7 +48,7 @@ pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
     }
     let scanned = rows[0].sizes.scanned;
     if scanned > 0 {
-        let scanned = counted(scanned, "shard");
+        let scanned = pluralize(scanned, "shard");
         screen.print(&format!("scanned: {scanned}; `headwater datasets index` makes this quick"));
     }
     Ok(())
@@ -80,7 +80,7 @@ fn table(rows: &[Row]) -> Vec<String> {
     let head = ["hub", "samples", "shards", "bytes"].map(str::to_owned);
     let cells = rows.iter().map(|Row { label, sizes }| {
         let [samples, shards] = [sizes.samples, sizes.shards].map(|count| count.to_string());
-        [printable(label).into_owned(), samples, shards, bytes(sizes.bytes)]
+        [escape_control(label).into_owned(), samples, shards, bytes(sizes.bytes)]
     });
     let lines: Vec<[String; 4]> = std::iter::once(head).chain(cells).collect();
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use headwater_config::Config;
-use headwater_core::{counted, printable};
+use headwater_core::{escape_control, pluralize};
 use headwater_storage::{DatasetConfig, FormatKind, Storage, StorageConfig};
 use headwater_storage_client::{EncodedSample, Field, FieldSelection};
 
@@ -84,10 +84,10 @@ async fn look(config: StorageConfig, samples: u32) -> Result<String> {
     let total = shards.iter().map(|shard| shard.bytes).sum();
     let mut lines = format!(
         "{} in {}, {}, fields {}\n",
-        counted(manifest.samples(), "sample"),
-        counted(shards.len(), "shard"),
+        pluralize(manifest.samples(), "sample"),
+        pluralize(shards.len(), "shard"),
         bytes(total),
-        printable(&manifest.fields().join(", ")),
+        escape_control(&manifest.fields().join(", ")),
     );
     let mut left = samples;
     for (at, shard) in shards.iter().enumerate().filter(|(_, shard)| shard.samples > 0) {
@@ -105,13 +105,15 @@ async fn look(config: StorageConfig, samples: u32) -> Result<String> {
 }
 
 fn shown(shard: &str, sample: &EncodedSample) -> String {
-    let place = printable(&format!("{shard} {}", sample.index)).into_owned();
-    let mut lines = format!("\n{place}: {}\n", printable(&sample.key));
+    let place = escape_control(&format!("{shard} {}", sample.index)).into_owned();
+    let mut lines = format!("\n{place}: {}\n", escape_control(&sample.key));
     match &sample.fields {
-        Err(verdict) => lines.push_str(&format!("  bad: {}\n", printable(&verdict.to_string()))),
+        Err(verdict) => {
+            lines.push_str(&format!("  bad: {}\n", escape_control(&verdict.to_string())))
+        }
         Ok(fields) => {
             for Field { name, data, .. } in fields {
-                lines.push_str(&format!("  {}: {}\n", printable(name), value(data)));
+                lines.push_str(&format!("  {}: {}\n", escape_control(name), value(data)));
             }
         }
     }
@@ -126,5 +128,5 @@ fn value(data: &[u8]) -> String {
     };
     let cut: String = text.chars().take(TEXT_CHARACTERS).collect();
     let more = if cut.len() < text.len() { ".." } else { "" };
-    format!("`{}{more}`", printable(&cut))
+    format!("`{}{more}`", escape_control(&cut))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headwater_config::Loaded;
 use headwater_config::hub::{Hub, Split};
-use headwater_core::counted;
+use headwater_core::pluralize;
 
 use crate::flags::HubFlags;
 use crate::hub::{measure_splits, module_name, stubs};
@@ -50,7 +50,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     }
     let file = flags.out.display();
     write(&flags.out, &text).with_context(|| format!("cannot write `{file}`"))?;
-    let datasets = counted(splits.len(), "dataset");
+    let datasets = pluralize(splits.len(), "dataset");
     let how = match module {
         Some(module) => format!("in Python, `import {module}`"),
         None => "Python cannot import a file of that name: write one such as hub.py".to_owned(),

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use headwater_config::Loaded;
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage::{FoundPlace, FoundShard, Inspector};
 
 use super::selection::{Selected, Selection};
@@ -59,8 +59,8 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         let Tally { shards, samples, bytes: size, summed, broken_samples, broken_shards } = tally;
         screen.print(&format!(
             "{name}: {} in {}, {}, {summed} with a checksum: {}",
-            counted(samples, "sample"),
-            counted(shards, "shard"),
+            pluralize(samples, "sample"),
+            pluralize(shards, "shard"),
             bytes(size),
             broken(broken_samples, broken_shards)
         ));
@@ -112,5 +112,5 @@ fn fit(rules: &Rules, name: &str, shards: &[FoundShard]) -> Result<()> {
 }
 
 fn broken(samples: u64, shards: usize) -> String {
-    format!("{} and {} broken", counted(samples, "sample"), counted(shards, "shard"))
+    format!("{} and {} broken", pluralize(samples, "sample"), pluralize(shards, "shard"))
 }

@@ -5,7 +5,7 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 use headwater_batch_view::BatchView;
 use headwater_config::Config;
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_receiver::{Position, Receiver, Resume};
 use headwater_telemetry::{Phase, Target, Traced, start_traces};
 
@@ -85,7 +85,7 @@ impl Course {
     fn go(&mut self, shutdown: &Shutdown) -> Result<()> {
         let published = self.feed(shutdown)?;
         let names: Vec<&str> = self.publisher.names().collect();
-        println!("{} published on {}", counted(published, "batch"), names.join(", "));
+        println!("{} published on {}", pluralize(published, "batch"), names.join(", "));
         keep_place(&self.receiver, shutdown)
     }
 
@@ -94,7 +94,7 @@ impl Course {
         let ended = self.go(shutdown);
         if let Err(error) = &ended {
             let names: Vec<&str> = self.publisher.names().collect();
-            let reason = headwater_core::sentence(error.as_ref());
+            let reason = headwater_core::error_chain(error.as_ref());
             tracing::error!("{} is given up, the others go on: {reason}", names.join(", "));
         }
         ended.is_ok()

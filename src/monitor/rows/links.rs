@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 
 use super::sum;
 use crate::monitor::process::{Process, Tier};
@@ -17,7 +17,7 @@ pub(crate) fn links<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Lin
         let parts = process.rates("headwater_receiver_parts_total", "link");
         let dropped = metrics.by_label("headwater_link_parts_dropped_total", "link");
         for (shown, _) in metrics.by_label("headwater_receiver_parts_total", "link") {
-            let name = printable(&shown).into_owned();
+            let name = escape_control(&shown).into_owned();
             let link = links
                 .entry(name.clone())
                 .or_insert_with(|| Link { link: name.clone(), ..Link::default() });

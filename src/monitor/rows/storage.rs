@@ -79,7 +79,7 @@ pub(super) fn caches(process: &Process) -> Vec<CacheLevel> {
     let lookups = hits.values().sum::<f64>() + metrics.sum(MISSES).unwrap_or(0.0);
     let count = |value: Option<&f64>| value.map(|value| value.max(0.0) as u64);
     let level = |level: &String| CacheLevel {
-        level: headwater_core::printable(level).into_owned(),
+        level: headwater_core::escape_control(level).into_owned(),
         bytes: count(bytes.get(level)),
         limit: count(limits.get(level)),
         hit_share: (lookups > 0.0).then(|| hits.get(level).copied().unwrap_or(0.0) / lookups),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headwater_core::printable;
+use headwater_core::escape_control;
 
 use crate::monitor::process::Process;
 use crate::monitor::report::Rank;
@@ -33,8 +33,9 @@ pub(crate) fn wait_by_cause(process: &Process) -> (Option<f64>, BTreeMap<String,
     let grown: Vec<(String, f64)> =
         changes.into_iter().filter(|(_, by)| *by > LEAST * seconds).collect();
     let total: f64 = grown.iter().map(|(_, by)| by).sum();
-    let causes =
-        grown.into_iter().map(|(cause, by)| (printable(&cause).into_owned(), share * by / total));
+    let causes = grown
+        .into_iter()
+        .map(|(cause, by)| (escape_control(&cause).into_owned(), share * by / total));
     (Some(share), causes.collect())
 }
 

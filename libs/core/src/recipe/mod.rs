@@ -3,6 +3,7 @@
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
 mod aligned;
+mod aligned_targets;
 mod boxes;
 mod buckets;
 mod decoder;
@@ -11,7 +12,6 @@ mod dinov3;
 mod error;
 mod fields;
 mod follow;
-mod followers;
 mod fp8;
 mod imagenet;
 mod interpolation;

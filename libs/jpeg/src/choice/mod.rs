@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use headwater_simd::Simd;
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entries::Entries;
 #[cfg(target_arch = "x86_64")]
 use crate::entropy::Lanes;
@@ -149,7 +149,7 @@ impl fmt::Display for Speeds {
 // === impl Bench ===
 
 impl Bench {
-    fn new(simd: Simd) -> Result<Self, Doubt> {
+    fn new(simd: Simd) -> Result<Self, Declined> {
         let frame = Frame::read(SAMPLE)?;
         let mut stream = Stream::default();
         stream.fill(simd, &SAMPLE[frame.scan..], frame.restarts())?;
@@ -172,7 +172,7 @@ impl Bench {
     }
 
     /// Finds the segments.
-    fn cut(&mut self) -> Result<(), Doubt> {
+    fn cut(&mut self) -> Result<(), Declined> {
         let Self { frame, stream, lookups, .. } = self;
         let mcus = frame.mcus_across() * frame.mcus_down();
         let bits = stream.bits();
@@ -205,7 +205,7 @@ impl Bench {
         ways
     }
 
-    fn run(&mut self) -> Result<Vec<Measured>, Doubt> {
+    fn run(&mut self) -> Result<Vec<Measured>, Declined> {
         let mut ways = self.ways();
         for _ in 0..ROUNDS {
             for measured in &mut ways {
@@ -219,7 +219,7 @@ impl Bench {
     }
 
     /// Decodes the sample, lanes in so many segments, and scalar code so many of them at a time.
-    fn decode(&mut self, way: Way, segments: usize) -> Result<(), Doubt> {
+    fn decode(&mut self, way: Way, segments: usize) -> Result<(), Declined> {
         let Self { simd, frame, lookups, .. } = self;
         let bits = self.stream.bits();
         match way {

@@ -1,7 +1,7 @@
 //! What a decoder elsewhere, on a GPU, needs to know of an image to give the same pixels.
 
 use super::{Image, restarts};
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entries::Entries;
 use crate::entropy::{End, Segment};
 use crate::header::{Colour, Frame};
@@ -54,11 +54,11 @@ impl<'a> Image<'a> {
     ///
     /// # Errors
     /// It is to be left to libjpeg-turbo, or an entry cannot be right.
-    pub fn outline(self, entries: Option<&Entries>) -> Result<Outline<'a>, Doubt> {
+    pub fn outline(self, entries: Option<&Entries>) -> Result<Outline<'a>, Declined> {
         let Self { decoder, file, frame } = self;
         let quants = frame.components().iter().map(|component| frame.quant(component));
         if quants.flatten().any(|step| *step > MAX_STEP) {
-            return Err(Doubt::Range);
+            return Err(Declined::Range);
         }
         let mcus = frame.mcus_across() * frame.mcus_down();
         let (stream, segments) = (&mut decoder.stream, &mut decoder.segments);
@@ -68,7 +68,7 @@ impl<'a> Image<'a> {
         if frame.restart_interval > 0 {
             restarts(&frame, stream, (0, mcus), segments)?;
         } else if !stream.restarts().is_empty() {
-            return Err(Doubt::Markers);
+            return Err(Declined::Markers);
         } else if let Some(entries) = entries {
             entries.segments(&frame, bits, (0, mcus), segments)?;
         } else {

@@ -20,7 +20,7 @@ pub(crate) use plain::Plain;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use speculate::Speculator;
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::header::{COMPONENTS_MAX, Frame, MCU_BLOCKS_MAX};
 
 /// The coefficients of a block in the order of the file, not dequantised.
@@ -69,7 +69,7 @@ pub enum End {
 /// Where blocks go.
 pub(crate) trait Sink {
     /// Takes whole MCUs, from number `mcu` on, and leaves zeros.
-    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt>;
+    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Declined>;
 }
 
 /// Looks at no pixel.
@@ -95,7 +95,7 @@ pub(crate) struct Mcu {
 // === impl Sink ===
 
 impl Sink for Nothing {
-    fn take(&mut self, _mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt> {
+    fn take(&mut self, _mcu: u32, blocks: &mut [Block]) -> Result<(), Declined> {
         blocks.as_flattened_mut().fill(0);
         Ok(())
     }
@@ -144,12 +144,12 @@ impl Mcu {
         &self,
         blocks: &mut [Block],
         predictors: &mut Predictors,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         for mcu in blocks.chunks_exact_mut(self.len) {
             for (block, &component) in mcu.iter_mut().zip(self.components()) {
                 let predictor = &mut predictors[usize::from(component)];
                 // What leaves 16 bits is no image.
-                *predictor = predictor.checked_add(block[0]).ok_or(Doubt::Damage)?;
+                *predictor = predictor.checked_add(block[0]).ok_or(Declined::Damage)?;
                 block[0] = *predictor;
             }
         }
@@ -161,19 +161,19 @@ impl Mcu {
 
 impl End {
     /// Whether decoding has come to where it should.
-    pub(crate) fn check(self, found_bit: u32, found: &Predictors) -> Result<(), Doubt> {
+    pub(crate) fn check(self, found_bit: u32, found: &Predictors) -> Result<(), Declined> {
         let is_right = match self {
             Self::Padded { bit } => found_bit <= bit && bit - found_bit < 8,
             Self::At { bit, predictors } => {
                 if found_bit != bit || *found != predictors {
-                    return Err(Doubt::Entry);
+                    return Err(Declined::Entry);
                 }
                 true
             }
             // Beyond its end libjpeg goes on with zeros, not with the bits of the next segment.
             Self::Open { before } => found_bit <= before,
         };
-        if is_right { Ok(()) } else { Err(Doubt::Damage) }
+        if is_right { Ok(()) } else { Err(Declined::Damage) }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use headwater_simd::Simd;
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::lookups::{Lookups, Tables};
 #[cfg(target_arch = "x86_64")]
 use crate::entropy::x86;
@@ -100,7 +100,7 @@ impl One {
         simd: Simd,
         job: Job<'_>,
         sink: &mut dyn Sink,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         match simd {
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2(proof) => x86::decode(proof, self, job, sink),
@@ -111,7 +111,11 @@ impl One {
     }
 
     #[inline(always)]
-    pub(super) fn decode_scalar(&mut self, job: Job<'_>, sink: &mut dyn Sink) -> Result<(), Doubt> {
+    pub(super) fn decode_scalar(
+        &mut self,
+        job: Job<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Declined> {
         let Job { frame, lookups, bytes, bits, segment, mut places } = job;
         let Self { blocks, symbols: total } = self;
         let mcu = Mcu::new(frame);
@@ -145,7 +149,7 @@ impl One {
                 }
             }
             if from.position() > bits {
-                return Err(Doubt::Damage);
+                return Err(Declined::Damage);
             }
             mcu.predict(blocks, &mut predictors)?;
             if let Some((places, _)) = &mut places {
@@ -166,7 +170,11 @@ impl One {
 impl Tables<'_> {
     /// Decodes one block, which is zero; what follows it, and how many symbols it took.
     #[inline(always)]
-    fn block<'b>(&self, mut from: Bits<'b>, block: &mut Block) -> Result<(Bits<'b>, u32), Doubt> {
+    fn block<'b>(
+        &self,
+        mut from: Bits<'b>,
+        block: &mut Block,
+    ) -> Result<(Bits<'b>, u32), Declined> {
         from.fill();
         let entry = self.dc[(from.window >> (64 - LOOKUP_BITS)) as usize];
         if entry >> 8 & 255 == 0 {
@@ -204,7 +212,7 @@ impl Tables<'_> {
                     from.fill();
                     at += (entry >> 16 & 15) as usize;
                     // libjpeg puts what goes beyond a block on its last place.
-                    *block.get_mut(at).ok_or(Doubt::Damage)? = from.value(entry >> 20);
+                    *block.get_mut(at).ok_or(Declined::Damage)? = from.value(entry >> 20);
                     at += 1;
                     if at == block.len() {
                         return Ok((from, symbols));
@@ -229,13 +237,14 @@ impl Tables<'_> {
         at: usize,
         mut from: Bits<'b>,
         block: &mut Block,
-    ) -> Result<(Bits<'b>, usize), Doubt> {
+    ) -> Result<(Bits<'b>, usize), Declined> {
         let value;
         let place;
         match entry >> 8 & 255 {
             LONG_CODE => {
                 from.fill();
-                let Found { symbol, bits } = self.ac_code.find(from.window).ok_or(Doubt::Damage)?;
+                let Found { symbol, bits } =
+                    self.ac_code.find(from.window).ok_or(Declined::Damage)?;
                 from.take(u64::from(bits));
                 from.fill();
                 let (run, size) = (usize::from(symbol >> 4), u32::from(symbol & 15));
@@ -259,15 +268,15 @@ impl Tables<'_> {
             }
         }
         // libjpeg puts what goes beyond a block on its last place.
-        *block.get_mut(place).ok_or(Doubt::Damage)? = value;
+        *block.get_mut(place).ok_or(Declined::Damage)? = value;
         Ok((from, place + 1))
     }
 }
 
 /// A difference of DC whose bits are more than a lookup sees.
 #[inline(never)]
-fn long_difference<'b>(code: &Code, mut from: Bits<'b>) -> Result<(Bits<'b>, i16), Doubt> {
-    let Found { symbol, bits } = code.find(from.window).ok_or(Doubt::Damage)?;
+fn long_difference<'b>(code: &Code, mut from: Bits<'b>) -> Result<(Bits<'b>, i16), Declined> {
+    let Found { symbol, bits } = code.find(from.window).ok_or(Declined::Damage)?;
     from.take(u64::from(bits));
     from.fill();
     let value = from.value(u32::from(symbol));

@@ -1,6 +1,6 @@
 //! The definition: bit by bit, by the standard's own procedures.
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::{Block, Mcu, Segment, Sink};
 use crate::header::Frame;
 use crate::huffman::{Code, Found, extend};
@@ -20,7 +20,7 @@ impl<'a> Plain<'a> {
         Self { frame, bytes, bits }
     }
 
-    pub(crate) fn decode(&self, segment: &Segment, sink: &mut dyn Sink) -> Result<(), Doubt> {
+    pub(crate) fn decode(&self, segment: &Segment, sink: &mut dyn Sink) -> Result<(), Declined> {
         let mcu = Mcu::new(self.frame);
         let (mut bit, mut predictors) = (segment.bit, segment.predictors);
         let mut blocks = [[0; 64]; crate::header::MCU_BLOCKS_MAX];
@@ -30,7 +30,7 @@ impl<'a> Plain<'a> {
                 self.block(usize::from(component), &mut bit, block)?;
             }
             if bit > self.bits {
-                return Err(Doubt::Damage);
+                return Err(Declined::Damage);
             }
             mcu.predict(blocks, &mut predictors)?;
             sink.take(number, blocks)?;
@@ -38,7 +38,7 @@ impl<'a> Plain<'a> {
         segment.end.check(bit, &predictors)
     }
 
-    fn block(&self, component: usize, bit: &mut u32, block: &mut Block) -> Result<(), Doubt> {
+    fn block(&self, component: usize, bit: &mut u32, block: &mut Block) -> Result<(), Declined> {
         let component = &self.frame.components()[component];
         let (_, size) = self.symbol(self.frame.dc_code(component), bit)?;
         block[0] = self.value(size, bit);
@@ -52,7 +52,7 @@ impl<'a> Plain<'a> {
                     at += run as usize;
                     let value = self.value(size, bit);
                     // libjpeg puts what goes beyond a block on its last place.
-                    *block.get_mut(at).ok_or(Doubt::Damage)? = value;
+                    *block.get_mut(at).ok_or(Declined::Damage)? = value;
                     at += 1;
                 }
             }
@@ -61,9 +61,9 @@ impl<'a> Plain<'a> {
     }
 
     /// Run and size.
-    fn symbol(&self, code: &Code, bit: &mut u32) -> Result<(u32, u32), Doubt> {
+    fn symbol(&self, code: &Code, bit: &mut u32) -> Result<(u32, u32), Declined> {
         let found = code.find(self.window(*bit));
-        let Found { symbol, bits } = found.ok_or(Doubt::Damage)?;
+        let Found { symbol, bits } = found.ok_or(Declined::Damage)?;
         *bit += bits;
         Ok((u32::from(symbol >> 4), u32::from(symbol & 15)))
     }

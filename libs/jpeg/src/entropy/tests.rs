@@ -12,7 +12,7 @@ struct Kept {
 }
 
 impl Sink for Kept {
-    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt> {
+    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Declined> {
         self.mcus.push(mcu);
         self.blocks.extend_from_slice(blocks);
         blocks.fill([0; 64]);
@@ -31,13 +31,13 @@ fn stream(sample: &Sample, frame: &Frame) -> Stream {
     stream
 }
 
-fn plain(frame: &Frame, stream: &Stream, segment: &Segment) -> Result<Kept, Doubt> {
+fn plain(frame: &Frame, stream: &Stream, segment: &Segment) -> Result<Kept, Declined> {
     let mut kept = Kept::default();
     Plain::new(frame, stream.padded(), stream.bits()).decode(segment, &mut kept)?;
     Ok(kept)
 }
 
-fn one(one: &mut One, frame: &Frame, stream: &Stream, segment: &Segment) -> Result<Kept, Doubt> {
+fn one(one: &mut One, frame: &Frame, stream: &Stream, segment: &Segment) -> Result<Kept, Declined> {
     let mut kept = Kept::default();
     let mut lookups = Lookups::new();
     lookups.prepare(frame);
@@ -100,7 +100,7 @@ impl Placed {
 }
 
 impl Sink for Placed {
-    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt> {
+    fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Declined> {
         let at = mcu as usize * self.mcu_blocks;
         self.blocks[at..at + blocks.len()].copy_from_slice(blocks);
         blocks.fill([0; 64]);
@@ -158,7 +158,7 @@ fn interleaved(
     (frame, stream): (&Frame, &Stream),
     segments: &[Segment],
     blocks: usize,
-) -> Result<Vec<Block>, Doubt> {
+) -> Result<Vec<Block>, Declined> {
     let mut found = Placed { blocks: vec![[1; 64]; blocks], mcu_blocks: frame.mcu_blocks() };
     let mut lookups = Lookups::new();
     lookups.prepare(frame);
@@ -173,7 +173,7 @@ fn one_by_one(
     stream: &Stream,
     segments: &[Segment],
     blocks: usize,
-) -> Result<Vec<Block>, Doubt> {
+) -> Result<Vec<Block>, Declined> {
     let mut found = Placed { blocks: vec![[1; 64]; blocks], mcu_blocks: frame.mcu_blocks() };
     let plain = Plain::new(frame, stream.padded(), stream.bits());
     segments.iter().try_for_each(|segment| plain.decode(segment, &mut found))?;
@@ -241,7 +241,7 @@ fn interleaved_streams_find_the_damage_that_one_after_the_other_finds() {
             check(&whole_stream, &other, &format!("segment {wrong} has other predictors"));
         }
     }
-    for doubt in [Doubt::Damage, Doubt::Entry] {
+    for doubt in [Declined::Damage, Declined::Entry] {
         assert!(doubts.get(&Some(doubt)).is_some_and(|count| *count > 50), "{doubts:?}");
     }
     assert!(doubts.contains_key(&None), "{doubts:?}");

@@ -3,7 +3,7 @@
 
 use headwater_simd::Avx2;
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::one::Job;
 use crate::entropy::{One, Sink};
 
@@ -13,12 +13,12 @@ pub(super) fn decode(
     one: &mut One,
     job: Job<'_>,
     sink: &mut dyn Sink,
-) -> Result<(), Doubt> {
+) -> Result<(), Declined> {
     // SAFETY: the proof exists only where the processor has these sets.
     unsafe { decode_bmi2(one, job, sink) }
 }
 
 #[target_feature(enable = "bmi1,bmi2,lzcnt")]
-fn decode_bmi2(one: &mut One, job: Job<'_>, sink: &mut dyn Sink) -> Result<(), Doubt> {
+fn decode_bmi2(one: &mut One, job: Job<'_>, sink: &mut dyn Sink) -> Result<(), Declined> {
     one.decode_scalar(job, sink)
 }

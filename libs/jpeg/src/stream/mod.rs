@@ -5,7 +5,7 @@ mod avx512;
 
 use headwater_simd::Simd;
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 
 /// Bytes after the last one that may be read, all zero: what damaged bits can take the decoding of one batch beyond
 /// the end.
@@ -48,9 +48,9 @@ impl Stream {
         simd: Simd,
         scan: &[u8],
         restarts_max: usize,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         if scan.len() > BYTES_MAX {
-            return Err(Doubt::Header("too long a scan"));
+            return Err(Declined::Header("too long a scan"));
         }
         let Self { bytes, words, len, restarts } = self;
         restarts.clear();
@@ -76,7 +76,7 @@ impl Stream {
                     restarts.push(to as u32);
                     at += 2;
                 }
-                _ => return Err(Doubt::Markers),
+                _ => return Err(Declined::Markers),
             }
         }
         *len = to;
@@ -140,7 +140,7 @@ fn copy_plain(scan: &[u8], to: &mut [u8]) -> Copied {
 mod tests {
     use super::*;
 
-    fn filled(scan: &[u8]) -> Result<(Vec<u8>, Vec<u32>), Doubt> {
+    fn filled(scan: &[u8]) -> Result<(Vec<u8>, Vec<u32>), Declined> {
         let mut found = Simd::available().iter().map(|simd| {
             let mut stream = Stream::default();
             // What an earlier image left is gone.
@@ -198,7 +198,7 @@ mod tests {
             for len in [0, 60, 63, 64, 200] {
                 assert_eq!(
                     filled(&[&vec![1; len][..], end].concat()),
-                    Err(Doubt::Markers),
+                    Err(Declined::Markers),
                     "{end:x?}"
                 );
             }

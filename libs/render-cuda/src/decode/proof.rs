@@ -43,7 +43,7 @@ impl<D: Device> CudaRenderer<D> {
             key: key(number),
             encoded,
             entries: &[],
-            siblings: &[],
+            extra_fields: &[],
             label: 0,
         };
         let samples: Vec<PartSample<'_>> = (0..).zip(FILES).map(sample).collect();

@@ -1,12 +1,12 @@
 //! What our JPEG decoder leaves to libjpeg-turbo.
 
-use headwater_jpeg::Doubt;
+use headwater_jpeg::Declined;
 
 /// Why an image is left to libjpeg-turbo.
 #[derive(Debug)]
 pub(crate) enum Left {
     /// Our decoder has one.
-    Doubt(Doubt),
+    Declined(Declined),
     /// Larger than our decoder takes, or than the limits: libjpeg-turbo has the words for that.
     TooLarge,
     /// It is to be decoded at a fraction of its size.
@@ -15,8 +15,8 @@ pub(crate) enum Left {
 
 // === impl Left ===
 
-impl From<Doubt> for Left {
-    fn from(doubt: Doubt) -> Self {
-        Self::Doubt(doubt)
+impl From<Declined> for Left {
+    fn from(doubt: Declined) -> Self {
+        Self::Declined(doubt)
     }
 }

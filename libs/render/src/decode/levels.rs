@@ -41,7 +41,7 @@ impl Levels {
     /// The bytes are no PNG of one channel, or one that is damaged, incomplete or too large.
     pub fn decode(&mut self, encoded: &[u8], limits: &DecodeLimits) -> Result<(), DecodeFailure> {
         if Format::sniff(encoded) != Some(Format::Png) {
-            let bytes = headwater_core::counted(encoded.len(), "byte");
+            let bytes = headwater_core::pluralize(encoded.len(), "byte");
             return Err(DecodeError::unsupported(format!("its {bytes} are no PNG")).into());
         }
         let work = Limits { bytes: WORK_BYTES_MAX };

@@ -1,7 +1,7 @@
 //! Which fields of a sample are its image and its label, and what can be wrong with a sample.
 
 use bytes::Bytes;
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_proto::augment::MessageError;
 use headwater_proto::storage::{BadBytes, EncodedSample, Field, FieldSelection};
 
@@ -18,7 +18,7 @@ pub struct SampleFields {
     image: Vec<String>,
     label: Vec<String>,
     /// Names of each sibling.
-    siblings: Vec<Vec<String>>,
+    extra_fields: Vec<Vec<String>>,
 }
 
 /// Why a sample cannot be in a batch. The same for everyone who tries: no clock, no machine and
@@ -63,21 +63,21 @@ impl SampleFields {
             names: names.into_iter().map(str::to_owned).collect(),
             image: alternatives(image),
             label: if label.is_empty() { Vec::new() } else { alternatives(label) },
-            siblings: Vec::new(),
+            extra_fields: Vec::new(),
         })
     }
 
     /// The same, with the fields that a recipe reads beside image and label, see
-    /// [`Recipe::sibling_fields`](headwater_core::Recipe::sibling_fields).
+    /// [`Recipe::extra_fields`](headwater_core::Recipe::extra_fields).
     ///
     /// # Errors
     /// An alternative is empty, or there are too many.
-    pub fn with_siblings(self, siblings: &[&str]) -> Result<Self, MessageError> {
+    pub fn with_extra_fields(self, extra_fields: &[&str]) -> Result<Self, MessageError> {
         let mut names = self.names;
-        names.extend(siblings.iter().map(|&name| name.to_owned()));
+        names.extend(extra_fields.iter().map(|&name| name.to_owned()));
         let selection = FieldSelection::parse(&names)?;
-        let siblings = siblings.iter().map(|names| alternatives(names)).collect();
-        Ok(Self { names, selection, siblings, ..self })
+        let extra_fields = extra_fields.iter().map(|names| alternatives(names)).collect();
+        Ok(Self { names, selection, extra_fields, ..self })
     }
 
     /// What to ask the storage tier for.
@@ -109,9 +109,9 @@ impl SampleFields {
     /// The bytes of each sibling, in the order in which they were given; `None` where the sample does
     /// not have one.
     #[must_use]
-    pub fn siblings(&self, sample: &EncodedSample) -> Vec<Option<Bytes>> {
+    pub fn extra_fields(&self, sample: &EncodedSample) -> Vec<Option<Bytes>> {
         let bytes = |names: &Vec<String>| first(sample, names).map(|field| field.data.clone());
-        self.siblings.iter().map(bytes).collect()
+        self.extra_fields.iter().map(bytes).collect()
     }
 
     /// The class index: ASCII digits, perhaps with space around; -1 where there is no label.
@@ -133,7 +133,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
         let plain = |c: char| c.is_alphanumeric() || " _-.,".contains(c);
         text.len() <= LABEL_SHOWN_BYTES && text.trim().chars().all(plain)
     });
-    word.map_or_else(|| counted(bytes.len(), "byte"), |word| word.trim().to_owned())
+    word.map_or_else(|| pluralize(bytes.len(), "byte"), |word| word.trim().to_owned())
 }
 
 fn alternatives(names: &str) -> Vec<String> {

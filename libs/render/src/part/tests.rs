@@ -7,9 +7,9 @@ use super::*;
 use crate::render::RenderKey;
 
 /// Fills each row with the number of the sample plus ten times its tensor and view.
-struct Painter;
+struct ViewPipeline;
 
-impl SampleRenderer for Painter {
+impl SampleRenderer for ViewPipeline {
     fn render(
         &mut self,
         recipe: &Recipe,
@@ -47,7 +47,7 @@ fn every_view_and_label_lies_where_the_layout_of_the_batch_says() {
     let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
     let plan = PartPlan::new(Arc::new(recipe));
     let scales = PartScales::of(plan.recipe());
-    let checksum = render_part(&mut Painter, &plan, &samples, &scales, &mut regions).unwrap();
+    let checksum = render_part(&mut ViewPipeline, &plan, &samples, &scales, &mut regions).unwrap();
     let row = |position: usize| {
         let cut =
             |part: &Vec<u8>| part.chunks_exact(part.len() / 3).nth(position).unwrap().to_vec();
@@ -89,7 +89,7 @@ fn raw_part(encoded: [&[u8]; 2], bytes_max: u32) -> Result<Vec<Vec<u8>>, PartErr
     let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
     let plan = PartPlan::new(Arc::new(recipe));
     let scales = PartScales::of(plan.recipe());
-    render_part(&mut Painter, &plan, &samples, &scales, &mut regions).map(|_| parts)
+    render_part(&mut ViewPipeline, &plan, &samples, &scales, &mut regions).map(|_| parts)
 }
 
 #[test]
@@ -129,14 +129,14 @@ fn fields_lie_before_the_labels_and_a_bad_one_leaves_its_row_alone() {
         key: RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(at as u64 + 1) },
         encoded: &encoded[at],
         entries: &[],
-        siblings: &numbers[at],
+        extra_fields: &numbers[at],
         label: 5,
     });
     let scales = PartScales::of(plan.recipe());
     let together = |samples: &[PartSample<'_>]| {
         let mut rows: Vec<Row> = samples.iter().map(|_| Row::new()).collect();
         let mut places: Vec<&mut Row> = rows.iter_mut().collect();
-        let ends = plan.render_samples(&mut Painter, &scales, samples, &mut places);
+        let ends = plan.render_samples(&mut ViewPipeline, &scales, samples, &mut places);
         (ends, rows)
     };
     let (ends, rows) = together(&samples);
@@ -152,7 +152,7 @@ fn fields_lie_before_the_labels_and_a_bad_one_leaves_its_row_alone() {
     // One after the other it is the same.
     for (sample, together) in samples.iter().zip(rows) {
         let mut row = Row::new();
-        let end = plan.render_sample(&mut Painter, sample, &scales, &mut row);
+        let end = plan.render_sample(&mut ViewPipeline, sample, &scales, &mut row);
         assert_eq!((row, end.is_ok()), (together, sample.encoded != [2]));
     }
 }

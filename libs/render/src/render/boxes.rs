@@ -3,9 +3,9 @@
 //!
 //! Source: torchvision `transforms/v2/functional/_geometry.py`, `_meta.py` and `_misc.py`.
 
-use headwater_core::counted;
 use headwater_core::draw::{CropBox, Extent, Padding, ViewParams};
 use headwater_core::op::Motion;
+use headwater_core::pluralize;
 use headwater_core::recipe::{BoxFormat, BoxesSpec, CropSpec};
 use serde_json::Value;
 
@@ -111,7 +111,7 @@ fn four(row: &Value) -> Option<Corners> {
 
 fn labels(rows: &[Value], boxes: usize) -> Result<Vec<i64>, String> {
     if rows.len() != boxes {
-        let labels = counted(rows.len(), "label");
+        let labels = pluralize(rows.len(), "label");
         return Err(format!("has {labels} for {}", self::boxes(boxes)));
     }
     let number = |(number, label): (usize, &Value)| {

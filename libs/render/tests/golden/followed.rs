@@ -107,13 +107,13 @@ fn strict() -> Value {
 
 /// The sample's other fields, in the order of the recipe's: a mask of all levels in stripes and blobs, depth of 16 bits,
 /// the photograph once more, and boxes, some of which lie outside, or are empty or reversed.
-pub(crate) fn siblings(
+pub(crate) fn extra_fields(
     recipe: &Recipe,
     photo: usize,
     image: Extent,
     jpg: &[u8],
 ) -> Vec<Option<Bytes>> {
-    let fields = recipe.sibling_fields().into_iter().map(|field| match field {
+    let fields = recipe.extra_fields().into_iter().map(|field| match field {
         "mask.png" => mask(photo as u32, image),
         "depth.png" => depth(photo as u32, image),
         "boxes.json" => boxes(photo as u32, image).into_bytes(),

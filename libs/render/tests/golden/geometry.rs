@@ -83,9 +83,10 @@ fn masks_depth_and_boxes_are_those_of_torchvision_and_pillow() {
     for Photo { photo, tensors } in &found.photos {
         let encoded = &all[*photo];
         let image = decoder.decode(encoded).expect("a photograph").extent();
-        let siblings = followed::siblings(&recipe, *photo, image, encoded);
+        let extra_fields = followed::extra_fields(&recipe, *photo, image, encoded);
         let mut rows = Rows::new(&recipe);
-        render(&mut renderer, &recipe, (*photo, encoded, &siblings), &mut rows).expect("a sample");
+        render(&mut renderer, &recipe, (*photo, encoded, &extra_fields), &mut rows)
+            .expect("a sample");
         assert!(
             recipe.geometry_names().eq(tensors_in_order(&recipe, tensors)),
             "photograph {photo}"
@@ -111,10 +112,10 @@ fn tensors_in_order(
 fn render(
     renderer: &mut Renderer,
     recipe: &Recipe,
-    (photo, encoded, siblings): (usize, &[u8], &[Option<Bytes>]),
+    (photo, encoded, extra_fields): (usize, &[u8], &[Option<Bytes>]),
     rows: &mut Rows,
 ) -> Result<Rendered, RenderError> {
-    let sample = PartSample { key: key(photo), encoded, entries: &[], siblings, label: -1 };
+    let sample = PartSample { key: key(photo), encoded, entries: &[], extra_fields, label: -1 };
     renderer.render_sample(recipe, &sample, rows)
 }
 
@@ -124,12 +125,12 @@ fn refusal(field: &str, change: impl Fn(&Bytes) -> Option<Bytes>) -> String {
     let (photo, encoded) = (90, photos::all().swap_remove(90));
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     let image = decoder.decode(&encoded).expect("a photograph").extent();
-    let mut siblings = followed::siblings(&recipe, photo, image, &encoded);
-    let number = recipe.sibling_fields().iter().position(|name| *name == field).expect("a field");
-    siblings[number] = siblings[number].as_ref().and_then(change);
+    let mut extra_fields = followed::extra_fields(&recipe, photo, image, &encoded);
+    let number = recipe.extra_fields().iter().position(|name| *name == field).expect("a field");
+    extra_fields[number] = extra_fields[number].as_ref().and_then(change);
     let mut rows = Rows::new(&recipe);
     let mut renderer = Renderer::new().expect("a renderer");
-    let error = render(&mut renderer, &recipe, (photo, &encoded, &siblings), &mut rows);
+    let error = render(&mut renderer, &recipe, (photo, &encoded, &extra_fields), &mut rows);
     assert!(matches!(error, Err(RenderError::Bad(BadImage::Field(_)))), "no verdict: {error:?}");
     assert!(rows.rows.values().flatten().flatten().all(|byte| *byte == 0xa5), "nothing is written");
     error.unwrap_err().to_string()
@@ -148,7 +149,7 @@ fn a_second_image_that_cannot_be_used_makes_the_sample_a_bad_one() {
     );
     let said = refusal("mask.png", |mask| Some(mask.slice(..mask.len() / 2)));
     assert!(said.contains("`mask.png` cannot be used: image is truncated"), "{said}");
-    let other = followed::siblings(
+    let other = followed::extra_fields(
         &followed::recipe(),
         90,
         headwater_core::draw::Extent { width: 33, height: 21 },

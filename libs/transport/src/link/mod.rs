@@ -3,8 +3,8 @@
 
 pub(crate) mod contract;
 pub(crate) mod key;
+pub(crate) mod messages;
 pub(crate) mod receiver_permits;
 pub(crate) mod recent;
 pub(crate) mod terms;
-pub(crate) mod words;
 pub(crate) mod worker_permits;

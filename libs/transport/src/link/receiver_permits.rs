@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 use super::key;
+use super::messages::{ToReceiver, ToWorker};
 use super::terms::{Arrival, LinkKind, PeerId, SessionKey, Withdrawal};
-use super::words::{ToReceiver, ToWorker};
 use crate::memory::place::{self, LeaseId, PartPlace, SlotId};
 use crate::metrics::{self, Direction};
 
@@ -24,7 +24,7 @@ pub(crate) const TURNED_OUT: &str =
     "no key was shown before as many others came as may wait: try again";
 
 /// The way to one connected worker. Its calls are short and never call the permits.
-pub(crate) trait Line: Clone + Debug + Send {
+pub(crate) trait ReceiverChannel: Clone + Debug + Send {
     /// A slot as the link keeps it.
     type Slot: Debug + Send;
 
@@ -40,7 +40,7 @@ pub(crate) trait Line: Clone + Debug + Send {
 
 /// Slots, peers and their leases.
 #[derive(Debug)]
-pub(crate) struct ReceiverPermits<L: Line> {
+pub(crate) struct ReceiverPermits<L: ReceiverChannel> {
     kind: LinkKind,
     /// Arriving bytes are moved by this host's processor.
     copies: bool,
@@ -49,7 +49,7 @@ pub(crate) struct ReceiverPermits<L: Line> {
 }
 
 #[derive(Debug)]
-struct State<L: Line> {
+struct State<L: ReceiverChannel> {
     slots: BTreeMap<SlotId, L::Slot>,
     peers: HashMap<PeerId, Peer<L>>,
     /// The receiver is being dropped: nobody else is let in.
@@ -85,7 +85,7 @@ struct Expected {
 
 // === impl ReceiverPermits ===
 
-impl<L: Line> ReceiverPermits<L> {
+impl<L: ReceiverChannel> ReceiverPermits<L> {
     pub(crate) fn new(
         kind: LinkKind,
         copies: bool,
@@ -337,7 +337,7 @@ impl<L: Line> ReceiverPermits<L> {
 
     /// The peer learns of all slots and permissions.
     fn open(&self, slots: &BTreeMap<SlotId, L::Slot>, id: PeerId, peer: &mut Peer<L>, line: L) {
-        line.tell(ToWorker::Standing);
+        line.tell(ToWorker::ConnectionAuth);
         for (&slot, terms) in slots {
             line.tell(ToWorker::Slot { slot, terms });
         }
@@ -365,7 +365,7 @@ impl<L: Line> ReceiverPermits<L> {
 }
 
 /// The peer whose key `proves` is true of.
-fn owner<L: Line>(
+fn owner<L: ReceiverChannel>(
     state: &mut State<L>,
     proves: impl Fn(&SessionKey) -> bool,
 ) -> Result<(PeerId, &mut Peer<L>), String> {
@@ -381,7 +381,7 @@ fn permission<S>(place: &PartPlace) -> ToWorker<S> {
 
 // === impl Peer ===
 
-impl<L: Line> Peer<L> {
+impl<L: ReceiverChannel> Peer<L> {
     fn tell(&self, word: ToWorker<&L::Slot>) {
         if let Way::Open(line) = &self.way {
             line.tell(word);

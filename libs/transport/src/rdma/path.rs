@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 
 use super::connection::Connection;
 use super::slot::Slot;
+use crate::link::messages::ToWorker;
 use crate::link::receiver_permits::Line;
-use crate::link::words::ToWorker;
 
 /// The queue pairs of a peer, and how its task is told to end them.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Path {
 
 // === impl Line ===
 
-impl Line for Path {
+impl ReceiverChannel for Path {
     type Slot = Slot;
 
     const WRITTEN_HERE: bool = false;

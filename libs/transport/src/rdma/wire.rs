@@ -1,7 +1,7 @@
 //! How a session of the rdma link begins, over the control stream; little-endian. What follows goes over
 //! the first queue pair, as `link::words` has it; docs/wire-format.md has the table.
 
-use crate::link::words::{SlotTerms, u32_at, u64_at};
+use crate::link::messages::{SlotTerms, u32_at, u64_at};
 use crate::memory::place::LeaseId;
 
 /// Version of what goes over both; both ends must have the same.
@@ -295,7 +295,7 @@ pub(crate) fn take_any(bytes: &[u8]) {
         Offer::decode(bytes).map(|message| message.encode()),
     ];
     assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
-    crate::link::words::take_any::<RemoteMemory>(bytes);
+    crate::link::messages::take_any::<RemoteMemory>(bytes);
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use super::session::Session;
 use super::wire::{Answer, Offer, RemoteMemory, Request, VERSION};
 use super::{locked, probe};
 use crate::link::contract::{SendsWhole, WorkerLink};
+use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{LeaseId, PartPlace};
 use crate::metrics::{self, Direction};
@@ -170,7 +170,7 @@ fn lost(how: &str) -> String {
 }
 
 fn is_standing(message: &[u8]) -> bool {
-    ToWorker::<RemoteMemory>::decode(message) == Some(ToWorker::Standing)
+    ToWorker::<RemoteMemory>::decode(message) == Some(ToWorker::ConnectionAuth)
 }
 
 fn setup(reason: String) -> LinkError {

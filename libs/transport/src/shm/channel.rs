@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::wire::MAX_PACKET_BYTES;
+use crate::link::messages::NOT_TAKEN;
 use crate::link::terms::LinkKind;
-use crate::link::words::NOT_TAKEN;
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
 use crate::packets::{Packet, PacketSocket, is_gone};

@@ -19,9 +19,11 @@ use super::users::Users;
 use super::wire::{Hello, VERSION, encode_refusal};
 use crate::link::contract::ReceiverLink;
 use crate::link::key::random_bytes;
-use crate::link::receiver_permits::{ALREADY_CONNECTED, Line, ReceiverPermits, TURNED_OUT};
+use crate::link::messages::{ToReceiver, ToWorker};
+use crate::link::receiver_permits::{
+    ALREADY_CONNECTED, ReceiverChannel, ReceiverPermits, TURNED_OUT,
+};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
@@ -60,7 +62,7 @@ struct SocketFile(PathBuf);
 
 /// Who may connect, and how long it may take.
 #[derive(Debug)]
-struct Door {
+struct Acceptor {
     users: Users,
     handshake_timeout: Duration,
     lobby: Lobby,
@@ -84,7 +86,7 @@ impl ShmReceiver {
             })
         })?;
         let permits = Arc::new(Permits::new(LinkKind::Shm, false, arrivals));
-        let door = Door {
+        let door = Acceptor {
             users: Users::new(&config.allow_uids),
             handshake_timeout: config.handshake_timeout,
             lobby: Lobby::new("shm", STRANGERS_MAX),
@@ -190,7 +192,7 @@ fn remove_abandoned(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
+async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Acceptor>) {
     // Dropped with this task, and every connection with it.
     let mut connections = JoinSet::new();
     loop {
@@ -213,7 +215,7 @@ async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Doo
     }
 }
 
-async fn serve(socket: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
+async fn serve(socket: PacketSocket, permits: Arc<Permits>, door: Arc<Acceptor>) {
     let channel = Arc::new(Channel::new(socket, WAITING_MAX));
     let knock = tokio::time::timeout(door.handshake_timeout, door.knock(&channel, &permits));
     let known = tokio::select! {
@@ -262,9 +264,9 @@ async fn listen_to(peer: PeerId, channel: &Channel, permits: &Permits) -> String
     }
 }
 
-// === impl Door ===
+// === impl Acceptor ===
 
-impl Door {
+impl Acceptor {
     async fn knock(&self, channel: &Arc<Channel>, permits: &Permits) -> Result<PeerId, String> {
         let packet = channel.receive().await.map_err(|error| error.to_string())?;
         let packet = packet.ok_or("closed before its hello")?;
@@ -285,7 +287,7 @@ impl Door {
 
 // === impl Line ===
 
-impl Line for Arc<Channel> {
+impl ReceiverChannel for Arc<Channel> {
     type Slot = Arc<SlotMemory>;
 
     const WRITTEN_HERE: bool = false;

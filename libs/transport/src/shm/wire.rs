@@ -32,7 +32,7 @@ impl Hello {
     }
 }
 
-/// The answer to a hello of a worker that is not let in; others hear `Standing`.
+/// The answer to a hello of a worker that is not let in; others hear `ConnectionAuth`.
 pub(crate) fn encode_refusal(reason: &str) -> Vec<u8> {
     let end = reason.floor_char_boundary(MAX_PACKET_BYTES - 1);
     [&[REFUSED], &reason.as_bytes()[..end]].concat()
@@ -56,7 +56,7 @@ pub(crate) fn take_any(packet: &[u8]) {
     if let Some(reason) = decode_refusal(packet) {
         assert_eq!(encode_refusal(reason), packet, "{reason:?}");
     }
-    crate::link::words::take_any::<u64>(packet);
+    crate::link::messages::take_any::<u64>(packet);
 }
 
 #[cfg(test)]

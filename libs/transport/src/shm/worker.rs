@@ -12,9 +12,9 @@ use super::slot::Slot;
 use super::users::Users;
 use super::wire::{Hello, MAX_PACKET_BYTES, VERSION, decode_refusal};
 use crate::link::contract::{SendsWhole, WorkerLink};
+use crate::link::messages::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::link::words::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
-use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
+use crate::link::worker_permits::{Rendered, Rendering, WorkerChannel, WorkerPermits};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
@@ -167,15 +167,15 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
         return Err(kind.refused("it closed the connection"));
     };
     match (ToWorker::<u64>::decode(&bytes), decode_refusal(&bytes)) {
-        (Some(ToWorker::Standing), _) => Ok(Channel::new(socket, WORDS_WAITING_MAX)),
+        (Some(ToWorker::ConnectionAuth), _) => Ok(Channel::new(socket, WORDS_WAITING_MAX)),
         (_, Some(reason)) => Err(kind.refused(reason)),
         _ => Err(kind.refused("it answered something else than a receiver's message")),
     }
 }
 
-// === impl Voice ===
+// === impl WorkerChannel ===
 
-impl Voice for Arc<Channel> {
+impl WorkerChannel for Arc<Channel> {
     fn say(&self, word: ToReceiver) {
         self.post(word.encode(), None);
     }

@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 use super::stream;
 use super::target::Target;
 use super::wire::Hello;
-use crate::link::receiver_permits::{Line, ReceiverPermits};
+use crate::link::messages::ToWorker;
+use crate::link::receiver_permits::{ReceiverChannel, ReceiverPermits};
 use crate::link::recent::Recent;
 use crate::link::terms::{LinkKind, PeerId, SessionKey};
-use crate::link::words::ToWorker;
 use crate::memory::place::LeaseId;
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
@@ -175,7 +175,7 @@ impl TcpLine {
     }
 }
 
-impl Line for TcpLine {
+impl ReceiverChannel for TcpLine {
     type Slot = Arc<SlotMemory>;
 
     const WRITTEN_HERE: bool = true;

@@ -56,7 +56,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct Door {
+struct Acceptor {
     config: TcpListen,
     lobby: Lobby,
 }
@@ -92,7 +92,7 @@ impl TcpReceiver {
         let permits = Permits::new(LinkKind::Tcp, true, arrivals);
         let shared = Arc::new(Shared { permits, largest_slot_bytes: AtomicU64::new(0) });
         let lobby = Lobby::new("tcp", STRANGERS_MAX);
-        let door = Arc::new(Door { config: config.clone(), lobby });
+        let door = Arc::new(Acceptor { config: config.clone(), lobby });
         let task = tokio::spawn(accept_all(listener, Arc::clone(&shared), door));
         let (host, encrypted) = (config.advertise_host.clone(), config.tls.is_some());
         let advertised = Advertised { host, bound, encrypted };
@@ -143,7 +143,7 @@ impl Drop for TcpReceiver {
     }
 }
 
-async fn accept_all(listener: TcpListener, shared: Arc<Shared>, door: Arc<Door>) {
+async fn accept_all(listener: TcpListener, shared: Arc<Shared>, door: Arc<Acceptor>) {
     // Dropped with this task, and every connection with it.
     let mut connections = JoinSet::new();
     loop {
@@ -162,7 +162,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, door: Arc<Door>)
     }
 }
 
-async fn serve(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>, door: Arc<Door>) {
+async fn serve(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>, door: Arc<Acceptor>) {
     let stream = Arc::new(stream);
     let known = tokio::select! {
         known = door.knock(&stream, &shared.permits) => known,
@@ -206,9 +206,9 @@ async fn tell((mut reader, mut writer): (Reader, Writer), reason: &str) -> io::R
     reader.read_exact(&mut [0; 4096]).await
 }
 
-// === impl Door ===
+// === impl Acceptor ===
 
-impl Door {
+impl Acceptor {
     /// Lets a connection in that shows its key in time.
     async fn knock(
         &self,

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::port::{Bell, Endpoint, Port, RemoteKey, Request};
+use super::port::{Endpoint, EventFd, Port, RemoteKey, Request};
 use super::threads;
 use super::wire::RemoteMemory;
+use crate::link::messages::{NOT_TAKEN, ToReceiver, WORDS_WAITING_MAX};
 use crate::link::terms::{LinkError, LinkKind};
-use crate::link::words::{NOT_TAKEN, ToReceiver, WORDS_WAITING_MAX};
 use crate::link::worker_permits::Voice;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::SlotId;
@@ -46,7 +46,7 @@ pub(super) struct Outgoing {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     orders: mpsc::Sender<Order>,
-    bell: Bell,
+    bell: EventFd,
 }
 
 /// What the owner of a path makes of its messages.
@@ -95,7 +95,7 @@ impl Line {
     }
 
     /// Leads to a path that is made of the port and the other end.
-    pub(super) fn new(bell: Bell) -> (Self, mpsc::Receiver<Order>) {
+    pub(super) fn new(bell: EventFd) -> (Self, mpsc::Receiver<Order>) {
         let (orders, taken) = mpsc::channel();
         (Self { orders, bell }, taken)
     }

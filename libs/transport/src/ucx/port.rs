@@ -36,13 +36,13 @@ pub(super) struct Port {
     handle: Handle,
     /// Where UCX's callback puts messages; boxed, since UCX has its address.
     inbox: Box<Inbox>,
-    bell: Bell,
+    bell: EventFd,
     event_fd: c_int,
 }
 
 /// Wakes the thread of a port.
 #[derive(Clone, Debug)]
-pub(super) struct Bell {
+pub(super) struct EventFd {
     context: Arc<Context>,
     /// `None` when the port is gone.
     worker: Arc<Mutex<Option<Rung>>>,
@@ -89,7 +89,7 @@ impl Port {
         };
         context.library.check(status)?;
         let worker = Arc::new(Mutex::new(Some(Rung(handle))));
-        let bell = Bell { context: Arc::clone(context), worker };
+        let bell = EventFd { context: Arc::clone(context), worker };
         let inbox = Box::<Inbox>::default();
         let mut port = Self { context: Arc::clone(context), handle, inbox, bell, event_fd: -1 };
         // From here on dropping the port destroys the worker.
@@ -110,7 +110,7 @@ impl Port {
         Ok(port)
     }
 
-    pub(super) fn bell(&self) -> Bell {
+    pub(super) fn bell(&self) -> EventFd {
         self.bell.clone()
     }
 
@@ -307,9 +307,9 @@ impl Drop for Port {
     }
 }
 
-// === impl Bell ===
+// === impl EventFd ===
 
-impl Bell {
+impl EventFd {
     pub(super) fn ring(&self) {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Rung(handle)) = &*worker {

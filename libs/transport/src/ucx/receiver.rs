@@ -11,14 +11,14 @@ use tokio::sync::{mpsc, oneshot};
 use super::choices::UcxListen;
 use super::context::{Context, Registration};
 use super::path::{Line, Order, Outgoing, Path, Side};
-use super::port::{Bell, Endpoint, Port, Request};
+use super::port::{Endpoint, EventFd, Port, Request};
 use super::threads::{self, spawn};
 use super::wire::{Greeting, Knock, PROBED, VERSION, encode_offer};
 use super::{detect, probe};
 use crate::link::contract::ReceiverLink;
+use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::receiver_permits::{self, ReceiverPermits};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
@@ -37,7 +37,7 @@ const NAP: Duration = Duration::from_millis(500);
 pub(super) struct UcxReceiver {
     shared: Arc<Shared>,
     address: Vec<u8>,
-    bell: Bell,
+    bell: EventFd,
     closing: Arc<AtomicBool>,
 }
 
@@ -49,7 +49,7 @@ struct Shared {
 }
 
 /// The thread that hears workers knock.
-struct Door {
+struct Acceptor {
     port: Port,
     shared: Arc<Shared>,
     probe_limit: Duration,
@@ -67,7 +67,7 @@ struct Refusal {
 }
 
 /// One peer's thread.
-struct Guest {
+struct WorkerPeer {
     peer: PeerId,
     shared: Arc<Shared>,
     key: [u8; 32],
@@ -101,7 +101,7 @@ impl UcxReceiver {
                 Ok((port, address)) => {
                     if ready.send(Ok((port.bell(), address))).is_ok() {
                         let (shared, closing) = (in_thread, closing_there);
-                        Door { port, shared, probe_limit, closing, refusals: Vec::new() }.run();
+                        Acceptor { port, shared, probe_limit, closing, refusals: Vec::new() }.run();
                     }
                 }
             }
@@ -171,9 +171,9 @@ impl Drop for UcxReceiver {
     }
 }
 
-// === impl Door ===
+// === impl Acceptor ===
 
-impl Door {
+impl Acceptor {
     fn run(mut self) {
         while !self.closing.load(Ordering::Acquire) && !threads::are_ending() {
             for message in self.port.progress() {
@@ -266,16 +266,16 @@ fn serve(
     let (line, orders) = Line::new(port.bell());
     let mut path = Path::new(port, endpoint, orders);
     let mut guest =
-        Guest { peer, shared: Arc::clone(shared), key: knock.key, probe, stands: false };
+        WorkerPeer { peer, shared: Arc::clone(shared), key: knock.key, probe, stands: false };
     let ended = guest.welcome(&line, &mut path, until);
     let reason = ended.unwrap_or_else(|reason| reason);
     path.end(&mut guest, &reason);
     Ok(reason)
 }
 
-// === impl Guest ===
+// === impl WorkerPeer ===
 
-impl Guest {
+impl WorkerPeer {
     fn welcome(&mut self, line: &Line, path: &mut Path, until: Instant) -> Result<String, String> {
         if !self.shared.permits.reached(self.peer, line) {
             return Err("dropped before it connected".into());
@@ -308,7 +308,7 @@ impl Guest {
     }
 }
 
-impl Side for Guest {
+impl Side for WorkerPeer {
     fn hear(&mut self, message: &[u8], _path: &mut Path) -> Result<(), String> {
         match ToReceiver::decode(message) {
             Some(ToReceiver::Bye) => Err("the worker left".into()),

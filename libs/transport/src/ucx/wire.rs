@@ -3,7 +3,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::link::words::SlotTerms;
+use crate::link::messages::SlotTerms;
 
 /// Version of these messages and of the words that follow.
 pub(super) const VERSION: u32 = 2;
@@ -162,13 +162,13 @@ pub(crate) fn take_any(bytes: &[u8]) {
         Greeting::decode(bytes).map(|message| message.encode()),
     ];
     assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
-    crate::link::words::take_any::<RemoteMemory>(bytes);
+    crate::link::messages::take_any::<RemoteMemory>(bytes);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::words::{ToReceiver, ToWorker};
+    use crate::link::messages::{ToReceiver, ToWorker};
     use crate::memory::place::SlotId;
 
     #[test]

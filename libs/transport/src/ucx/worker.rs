@@ -15,8 +15,8 @@ use super::threads::spawn;
 use super::wire::{Greeting, Knock, PROBED, RemoteMemory, VERSION, decode_offer};
 use super::{detect, probe};
 use crate::link::contract::{SendsWhole, WorkerLink};
+use crate::link::messages::ToWorker;
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::link::words::ToWorker;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{LeaseId, PartPlace};
 use crate::metrics::{self, Direction};
@@ -36,7 +36,7 @@ struct Caller {
 }
 
 /// A worker's thread, once there is a session.
-struct Guest {
+struct ReceiverPeer {
     key: [u8; 32],
     session: Arc<Session>,
     standing: bool,
@@ -143,7 +143,7 @@ impl Caller {
         path.end(&mut guest, &reason);
     }
 
-    fn knock(&self, context: &Arc<Context>) -> Result<(Path, Guest), String> {
+    fn knock(&self, context: &Arc<Context>) -> Result<(Path, ReceiverPeer), String> {
         let port = Port::new(context)?;
         let door = port.endpoint(&self.door)?;
         let (line, orders) = Line::new(port.bell());
@@ -151,13 +151,13 @@ impl Caller {
         let knock = Knock { version: VERSION, key: self.key, address: path.address()? };
         path.send(&knock.encode())?;
         let session = Arc::new(Session::new(line, self.staging_buffers));
-        Ok((path, Guest { key: self.key, session, standing: false, refused: None }))
+        Ok((path, ReceiverPeer { key: self.key, session, standing: false, refused: None }))
     }
 }
 
-// === impl Guest ===
+// === impl ReceiverPeer ===
 
-impl Side for Guest {
+impl Side for ReceiverPeer {
     fn hear(&mut self, message: &[u8], path: &mut Path) -> Result<(), String> {
         match Greeting::decode(message).filter(|_| !self.standing) {
             Some(Greeting::Refused { reason }) => {
@@ -174,7 +174,7 @@ impl Side for Guest {
         let word: ToWorker<RemoteMemory> =
             ToWorker::decode(message).ok_or("the receiver sent no known message")?;
         match &word {
-            ToWorker::Standing if !self.standing => {
+            ToWorker::ConnectionAuth if !self.standing => {
                 self.standing = true;
                 return Ok(());
             }

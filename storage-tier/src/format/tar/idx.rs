@@ -12,7 +12,7 @@ use super::text::TextIndex;
 use crate::StorageError;
 use crate::source::Place;
 
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_storage_client::Object;
 
 const HEADER_BYTES: u64 = 512;
@@ -147,7 +147,7 @@ fn check_offsets(offsets: &[u64], scan: &Scan, shard_bytes: u64) -> Result<(), I
             Err(IdxFault::entry(starts.len(), fault))
         }
         _ => {
-            let entries = counted(offsets.len(), "sample");
+            let entries = pluralize(offsets.len(), "sample");
             let fault = format!("{entries}, the shard has {}", starts.len());
             Err(IdxFault { place: "the whole file".to_owned(), fault })
         }

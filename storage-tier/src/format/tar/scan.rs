@@ -5,7 +5,7 @@
 //! that follows the first dot of the file name; members that follow each other and are equal up to
 //! that dot are one sample. A sparse member's bytes do not lie in one piece: it is a fault.
 
-use headwater_core::{ShardIndex, ShardIndexBuilder, counted};
+use headwater_core::{ShardIndex, ShardIndexBuilder, pluralize};
 use headwater_storage_client::{Object, ObjectReader};
 
 use crate::StorageError;
@@ -178,7 +178,7 @@ impl Member {
         if offset.checked_add(bytes).is_none_or(|end| end > shard_bytes) {
             let what = format!(
                 "`{path}` has {} from byte {offset}, but the file ends at {shard_bytes}",
-                counted(bytes, "byte")
+                pluralize(bytes, "byte")
             );
             let key = split.map(|(key, _)| key.to_owned());
             return Err((key, Fault { at: header, what }));

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use headwater_core::counted;
+use headwater_core::pluralize;
 use headwater_core::{IndexedField, ShardIndex};
 
 use super::fault::IdxFault;
@@ -72,12 +72,12 @@ impl TextIndex {
         }
         let (found, lines) = (u64::from(index.samples()), self.lines.len() as u64);
         if self.announced != lines {
-            let announced = counted(self.announced, "sample");
-            let fault = format!("announces {announced}, {} follow", counted(lines, "line"));
+            let announced = pluralize(self.announced, "sample");
+            let fault = format!("announces {announced}, {} follow", pluralize(lines, "line"));
             return Err(IdxFault::line(1, fault));
         }
         if self.announced != found {
-            let announced = counted(self.announced, "sample");
+            let announced = pluralize(self.announced, "sample");
             let fault = format!("announces {announced}, the shard has {found}");
             return Err(IdxFault::line(1, fault));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headwater_core::sentence;
+use headwater_core::error_chain;
 use headwater_storage_client::ObjectError;
 
 use super::super::Source;
@@ -47,7 +47,7 @@ fn what_passes_is_tried_again_and_gives_equal_bytes() {
             server.requests();
             server.fail_ranges(2, fault.clone());
             let read = object.read(1000..250_000);
-            let read = read.unwrap_or_else(|e| panic!("{kind} {fault:?}: {}", sentence(&e)));
+            let read = read.unwrap_or_else(|e| panic!("{kind} {fault:?}: {}", error_chain(&e)));
             assert!(read == content[1000..250_000], "{kind} {fault:?}");
             assert_eq!(server.requests().len(), 3, "{kind} {fault:?}");
         }
@@ -65,7 +65,7 @@ fn what_does_not_pass_is_an_error_by_name_after_a_limit_in_time() {
             let object = source.open(&path("ds/a.tar")).unwrap();
             server.requests();
             server.fail_ranges(usize::MAX, fault.clone());
-            let text = sentence(&object.read(1000..250_000).unwrap_err());
+            let text = error_chain(&object.read(1000..250_000).unwrap_err());
             assert!(
                 text.contains("ds/a.tar") && text.contains("source_retry_ms"),
                 "{kind}: {text}"
@@ -83,7 +83,7 @@ fn a_refusal_is_told_at_once_with_what_to_check() {
         let object = source.open(&path("ds/a.tar")).unwrap();
         server.requests();
         server.fail_ranges(usize::MAX, Fault::Status(403));
-        let text = sentence(&object.read(0..10).unwrap_err());
+        let text = error_chain(&object.read(0..10).unwrap_err());
         assert!(text.contains("403") && text.contains("credentials"), "{kind}: {text}");
         assert_eq!(server.requests().len(), 1, "{kind}");
     });
@@ -97,7 +97,7 @@ fn a_store_that_tells_no_tag_is_refused() {
     let name = format!("ds/a.tar{}", super::s3::UNTAGGED);
     server.put(&name, &bytes(3, 3000));
     let source = distant(super::bucket(&server), &config());
-    let text = sentence(&source.open(&path(&name)).map(drop).unwrap_err());
+    let text = error_chain(&source.open(&path(&name)).map(drop).unwrap_err());
     assert!(text.contains(&name) && text.contains("tells no `ETag`"), "{text}");
 }
 
@@ -148,7 +148,7 @@ fn a_server_without_ranges_gives_small_files_and_a_remedy_for_large_ones() {
     let source = distant(web_server(&server), &config());
     let object = source.open(&path("small.tar")).unwrap();
     assert!(object.read(100..200).unwrap() == small[100..200]);
-    let text = sentence(&source.open(&path("large.tar")).unwrap().read(100..200).unwrap_err());
+    let text = error_chain(&source.open(&path("large.tar")).unwrap().read(100..200).unwrap_err());
     assert!(text.contains("large.tar") && text.contains("`Range`"), "{text}");
 }
 
@@ -163,10 +163,10 @@ fn redirects_without_end_are_an_error_and_others_are_followed() {
         .fail(move |request| (request.path == "/moved.tar").then(|| Fault::Redirect(away.clone())));
     assert_eq!(source.open(&path("moved.tar")).unwrap().read(0..3).unwrap(), b"abc"[..]);
     server.fail(move |_| Some(Fault::Redirect(to.clone())));
-    let text = sentence(&source.open(&path("a.tar")).unwrap_err());
+    let text = error_chain(&source.open(&path("a.tar")).unwrap_err());
     assert!(text.contains("redirected 5 times"), "{text}");
     server.fail(|_| Some(Fault::Redirect("ftp://elsewhere/".to_owned())));
-    let text = sentence(&source.open(&path("a.tar")).unwrap_err());
+    let text = error_chain(&source.open(&path("a.tar")).unwrap_err());
     assert!(text.contains("not `ftp`"), "{text}");
 }
 

@@ -9,10 +9,10 @@ impl Recipe {
     /// The fields that a worker reads in addition to a sample's image and label, `|` between
     /// alternatives: each once, in the order of their first mention in the recipe.
     #[must_use]
-    pub fn sibling_fields(&self) -> Vec<&str> {
+    pub fn extra_fields(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let fields = self.fields.iter().map(|spec| spec.field.as_str());
-        for field in fields.chain(self.followers().map(|(_, field)| field)) {
+        for field in fields.chain(self.aligned_targets().map(|(_, field)| field)) {
             if !names.contains(&field) {
                 names.push(field);
             }

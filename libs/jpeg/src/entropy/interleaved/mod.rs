@@ -10,7 +10,7 @@ mod x86;
 
 use headwater_simd::Simd;
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::lookups::Lookups;
 use crate::entropy::{Mcu, Predictors, Segment, Sink};
 use crate::header::{Frame, MCU_BLOCKS_MAX};
@@ -67,7 +67,7 @@ struct Run<'a> {
     works: [Work; STREAMS_MAX],
     rooms: &'a mut [Room; STREAMS_MAX],
     /// The first segment that has failed, and why.
-    failed: Option<(usize, Doubt)>,
+    failed: Option<(usize, Declined)>,
 }
 
 // === impl Interleaved ===
@@ -105,7 +105,7 @@ impl Interleaved {
         (bytes, bits): (&[u8], u32),
         segments: &[Segment],
         sink: &mut dyn Sink,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         self.prepare(frame, lookups);
         let layout = Layout::new(frame, &self.turns, bytes);
         let mut run = Run {
@@ -128,7 +128,7 @@ impl Interleaved {
 // === impl Run ===
 
 impl Run<'_> {
-    fn decode(&mut self, streams: usize, sink: &mut dyn Sink) -> Result<(), Doubt> {
+    fn decode(&mut self, streams: usize, sink: &mut dyn Sink) -> Result<(), Declined> {
         while self.live < streams && self.begin(self.live) {
             self.live += 1;
         }
@@ -180,10 +180,10 @@ impl Run<'_> {
         turn: usize,
         stopped: Stopped,
         sink: &mut dyn Sink,
-    ) -> Result<bool, Doubt> {
+    ) -> Result<bool, Declined> {
         let bit = self.streams[turn].bit();
         if stopped == Stopped::Damage || bit > self.bits {
-            return Err(Doubt::Damage);
+            return Err(Declined::Damage);
         }
         let work = &mut self.works[turn];
         let segment = &self.segments[work.segment];
@@ -209,7 +209,7 @@ impl Run<'_> {
     }
 
     /// Ends all segments from that of a stream on: what they come to is of no use.
-    fn fail(&mut self, turn: usize, doubt: Doubt) {
+    fn fail(&mut self, turn: usize, doubt: Declined) {
         let first = self.works[turn].segment;
         self.failed = Some((first, doubt));
         self.next = self.segments.len();

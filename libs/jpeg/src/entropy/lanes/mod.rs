@@ -8,7 +8,7 @@ mod avx512;
 
 use headwater_simd::{Aligned, Vbmi2};
 
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::{Mcu, Predictors, Segment, Sink};
 use crate::header::{Frame, MCU_BLOCKS_MAX};
 use crate::huffman::{Found, LOOKUP_LEN, extend, set_steps};
@@ -156,7 +156,7 @@ impl Lanes {
         (words, bits): (&[u32], u32),
         segments: &[Segment],
         sink: &mut dyn Sink,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         self.prepare(frame);
         let mcu = Mcu::new(frame);
         let batch = (BATCH_BLOCKS / mcu.components().len()).max(1) as u32;
@@ -214,7 +214,7 @@ impl Run<'_> {
         tables: &[u32],
         blocks: &mut [i16],
         sink: &mut dyn Sink,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         let lanes = self.segments.len().min(LANES_MAX);
         *state = State::default();
         for lane in 0..lanes {
@@ -225,7 +225,7 @@ impl Run<'_> {
             let stopped =
                 avx512::run(proof, vectors, state, &self.phases, self.words, tables, blocks);
             if stopped.beyond != 0 {
-                return Err(Doubt::Damage);
+                return Err(Declined::Damage);
             }
             let mut full = stopped.full;
             for lane in lanes_of(stopped.rare) {
@@ -240,7 +240,7 @@ impl Run<'_> {
     }
 
     /// Gives a lane the next segment, if there is one.
-    fn begin(&mut self, state: &mut State, lane: usize) -> Result<(), Doubt> {
+    fn begin(&mut self, state: &mut State, lane: usize) -> Result<(), Declined> {
         let Some(segment) = self.segments.get(self.next) else {
             state.active &= !(1 << lane);
             state.bit[lane] = 0;
@@ -256,9 +256,9 @@ impl Run<'_> {
         self.begin_batch(state, lane)
     }
 
-    fn begin_batch(&mut self, state: &mut State, lane: usize) -> Result<(), Doubt> {
+    fn begin_batch(&mut self, state: &mut State, lane: usize) -> Result<(), Declined> {
         if state.bit[lane] > self.bits {
-            return Err(Doubt::Damage);
+            return Err(Declined::Damage);
         }
         let work = &mut self.works[lane];
         let segment = &self.segments[work.segment];
@@ -281,14 +281,14 @@ impl Run<'_> {
         lane: usize,
         blocks: &mut [i16],
         sink: &mut dyn Sink,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), Declined> {
         let work = &mut self.works[lane];
         let segment = &self.segments[work.segment];
         let start = lane * self.lane_len;
         let len = work.batch as usize * self.mcu.components().len() * BLOCK;
         let (blocks, _) = blocks[start..start + len].as_chunks_mut::<BLOCK>();
         if state.bit[lane] > self.bits {
-            return Err(Doubt::Damage);
+            return Err(Declined::Damage);
         }
         self.mcu.predict(blocks, &mut work.predictors)?;
         sink.take(work.mcu, blocks)?;
@@ -302,7 +302,7 @@ impl Run<'_> {
 
     /// Takes one symbol that a table does not know.
     #[inline(never)]
-    fn rare(&self, state: &mut State, lane: usize, blocks: &mut [i16]) -> Result<(), Doubt> {
+    fn rare(&self, state: &mut State, lane: usize, blocks: &mut [i16]) -> Result<(), Declined> {
         let (phase, at) = (state.phase[lane] as usize, state.at[lane] as usize);
         let component = self.frame.block_components().nth(phase).unwrap_or_default();
         let component = &self.frame.components()[component];
@@ -310,7 +310,7 @@ impl Run<'_> {
         let code =
             if is_dc { self.frame.dc_code(component) } else { self.frame.ac_code(component) };
         let window = self.window(state.bit[lane]);
-        let Found { symbol, bits } = code.find(window).ok_or(Doubt::Damage)?;
+        let Found { symbol, bits } = code.find(window).ok_or(Declined::Damage)?;
         let (run, size) = if is_dc { (0, symbol) } else { (symbol >> 4, symbol & 15) };
         state.bit[lane] += bits + u32::from(size);
         let place = at % BLOCK + usize::from(run);
@@ -318,7 +318,7 @@ impl Run<'_> {
             run != 15 || place >= BLOCK - 1
         } else {
             if place >= BLOCK {
-                return Err(Doubt::Damage);
+                return Err(Declined::Damage);
             }
             blocks[at - at % BLOCK + place] = extend(window << bits, u32::from(size)) as i16;
             place == BLOCK - 1

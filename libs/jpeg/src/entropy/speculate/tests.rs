@@ -1,7 +1,7 @@
 use headwater_simd::{Simd, Vbmi2};
 
 use super::*;
-use crate::doubt::Doubt;
+use crate::declined::Declined;
 use crate::entropy::tests::Placed;
 use crate::entropy::{Block, End, Plain};
 use crate::samples::{Sample, made_for_lanes};
@@ -12,7 +12,7 @@ fn proof() -> Option<Vbmi2> {
     proof.vbmi2()
 }
 
-fn plain(frame: &Frame, stream: &Stream) -> Result<Vec<Block>, Doubt> {
+fn plain(frame: &Frame, stream: &Stream) -> Result<Vec<Block>, Declined> {
     let mut placed = Placed::new(frame);
     let mcus = frame.mcus_across() * frame.mcus_down();
     let end = End::Padded { bit: stream.bits() };

@@ -1,7 +1,7 @@
 //! Bytes there and back, and bytes that are none of these.
 
 use super::*;
-use crate::link::words::ToWorker;
+use crate::link::messages::ToWorker;
 use crate::memory::place::SlotId;
 
 /// As it comes over the wire.

@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 
 /// A connection's right to go on. Requests carry it: the first one that is let in gives it a seat.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct ConnectionAuth {
     inner: Arc<Inner>,
 }
 
@@ -41,9 +41,9 @@ enum State {
     Out(&'static str),
 }
 
-// === impl Standing ===
+// === impl ConnectionAuth ===
 
-impl Standing {
+impl ConnectionAuth {
     pub(crate) fn new(
         peer: SocketAddr,
         seats: Arc<Semaphore>,

@@ -25,7 +25,7 @@ pub(crate) trait SlotTerms: Sized {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToWorker<S> {
     /// The path stands.
-    Standing,
+    ConnectionAuth,
     /// A slot that may be written under leases.
     Slot { slot: SlotId, terms: S },
     /// The slot is no longer in use.
@@ -61,7 +61,7 @@ impl<S> ToWorker<S> {
         of_slot: impl FnOnce(S) -> Result<T, E>,
     ) -> Result<ToWorker<T>, E> {
         Ok(match self {
-            Self::Standing => ToWorker::Standing,
+            Self::ConnectionAuth => ToWorker::ConnectionAuth,
             Self::Slot { slot, terms } => ToWorker::Slot { slot, terms: of_slot(terms)? },
             Self::Forget { slot } => ToWorker::Forget { slot },
             Self::Expect { lease, fingerprint } => ToWorker::Expect { lease, fingerprint },
@@ -80,7 +80,7 @@ impl<S> ToWorker<S> {
 impl<S: SlotTerms> ToWorker<S> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Standing => vec![1],
+            Self::ConnectionAuth => vec![1],
             Self::Slot { slot, terms } => {
                 let mut bytes = [&[2][..], &slot.0.to_le_bytes()].concat();
                 terms.encode(&mut bytes);
@@ -99,7 +99,7 @@ impl<S: SlotTerms> ToWorker<S> {
     pub(crate) fn decode(message: &[u8]) -> Option<Self> {
         let (&tag, body) = message.split_first()?;
         let decoded = match (tag, body.len()) {
-            (1, 0) => Self::Standing,
+            (1, 0) => Self::ConnectionAuth,
             (2, 4..) => Self::Slot { slot: SlotId(u32_at(body, 0)), terms: S::decode(&body[4..])? },
             (3, 4) => Self::Forget { slot: SlotId(u32_at(body, 0)) },
             (4, 16) => {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn words_survive_the_wire() {
         let down = [
-            ToWorker::Standing,
+            ToWorker::ConnectionAuth,
             ToWorker::Slot { slot: SlotId(9), terms: 1 << 40 },
             ToWorker::Forget { slot: SlotId(9) },
             ToWorker::Expect { lease: LEASE, fingerprint: u64::MAX - 1 },

@@ -12,14 +12,14 @@ use headwater_simd::Simd;
 use super::aligned::{Cut, Cutter};
 use super::boxes::{BoxView, SampleBoxes};
 use super::caster::Caster;
-use super::painter::Painter;
+use super::view_pipeline::ViewPipeline;
 use super::{BoxPart, ViewSink, check_row};
 use crate::decode::{DecodeFailure, Decoder, Levels};
 use crate::error::{BadImage, FieldFault, RenderError};
 
 /// The other fields of one sample, in memory that is kept between samples.
 #[derive(Debug)]
-pub struct Followers {
+pub struct AlignedTargets {
     simd: Simd,
     images: Vec<Second>,
     boxes: Vec<SampleBoxes>,
@@ -33,29 +33,29 @@ enum Second {
     Colours(Box<Decoder>),
 }
 
-// === impl Followers ===
+// === impl AlignedTargets ===
 
-impl Followers {
+impl AlignedTargets {
     /// No sample yet; images of colours are decoded with these instructions.
     #[must_use]
     pub fn new(simd: Simd) -> Self {
         Self { simd, images: Vec::new(), boxes: Vec::new(), cutter: Cutter::default() }
     }
 
-    /// Reads what the recipe wants of a sample whose image has size `image` in its file. `siblings` are the bytes of
-    /// [`Recipe::sibling_fields`], `None` where the sample does not have one.
+    /// Reads what the recipe wants of a sample whose image has size `image` in its file. `extra_fields` are the bytes of
+    /// [`Recipe::extra_fields`], `None` where the sample does not have one.
     ///
     /// # Errors
     /// A field is missing, or does not hold what the recipe says: the sample is bad.
     pub fn read(
         &mut self,
         recipe: &Recipe,
-        siblings: &[Option<Bytes>],
+        extra_fields: &[Option<Bytes>],
         image: Extent,
     ) -> Result<(), RenderError> {
         self.images.truncate(recipe.aligned.len());
         for (number, spec) in recipe.aligned.iter().enumerate() {
-            let found = bytes(recipe, siblings, (&spec.name, &spec.field))?;
+            let found = bytes(recipe, extra_fields, (&spec.name, &spec.field))?;
             if self.images.get(number).is_none_or(|second| !second.fits(spec)) {
                 let second = Second::new(spec, recipe, self.simd)?;
                 self.images.splice(number..self.images.len().min(number + 1), [second]);
@@ -71,7 +71,7 @@ impl Followers {
         }
         self.boxes.clear();
         for spec in &recipe.boxes {
-            let found = bytes(recipe, siblings, (&spec.name, &spec.field))?;
+            let found = bytes(recipe, extra_fields, (&spec.name, &spec.field))?;
             let boxes = SampleBoxes::parse(spec, found)
                 .map_err(|said| bad(&spec.name, format!("`{}` {said}", spec.field)))?;
             self.boxes.push(boxes);
@@ -93,7 +93,7 @@ impl Followers {
         &mut self,
         recipe: &Recipe,
         drawn: &SampleParams,
-        (painter, caster): (&mut Painter, &mut Caster),
+        (painter, caster): (&mut ViewPipeline, &mut Caster),
         out: &mut dyn ViewSink,
     ) -> Result<(), RenderError> {
         let Self { images, boxes, cutter, .. } = self;
@@ -129,12 +129,12 @@ impl Followers {
 /// The bytes of a sample's field, of which the recipe makes `name`.
 fn bytes<'a>(
     recipe: &Recipe,
-    siblings: &'a [Option<Bytes>],
+    extra_fields: &'a [Option<Bytes>],
     (name, field): (&str, &str),
 ) -> Result<&'a [u8], RenderError> {
     let missing = || bad(name, format!("the sample has no `{field}`"));
-    let number = recipe.sibling_fields().iter().position(|sibling| *sibling == field);
-    number.and_then(|number| siblings.get(number)?.as_deref()).ok_or_else(missing)
+    let number = recipe.extra_fields().iter().position(|sibling| *sibling == field);
+    number.and_then(|number| extra_fields.get(number)?.as_deref()).ok_or_else(missing)
 }
 
 fn bad(name: &str, reason: String) -> RenderError {

@@ -54,7 +54,7 @@ impl Recipe {
     }
 
     /// What follows the views: the name of each, and its field.
-    pub fn followers(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn aligned_targets(&self) -> impl Iterator<Item = (&str, &str)> {
         let aligned = self.aligned.iter().map(|spec| (spec.name.as_str(), spec.field.as_str()));
         aligned.chain(self.boxes.iter().map(|spec| (spec.name.as_str(), spec.field.as_str())))
     }

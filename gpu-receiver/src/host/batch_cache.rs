@@ -53,7 +53,7 @@ pub(super) enum Demand {
 
 /// Batches one after another, as many as are kept, and those who want them.
 #[derive(Debug)]
-pub(super) struct Stock<B> {
+pub(super) struct BatchCache<B> {
     /// By their numbers.
     kept: BTreeMap<u64, (PartKey, B)>,
     /// Number of the batch that is made next; those that are kept are the ones before it.
@@ -78,9 +78,9 @@ struct Client {
     refused: Option<String>,
 }
 
-// === impl Stock ===
+// === impl BatchCache ===
 
-impl<B: Clone> Stock<B> {
+impl<B: Clone> BatchCache<B> {
     /// `keep`: batches that are kept, at least 1. `reach`: how many batches ahead of what is made a trial
     /// may ask. `lead`: how far it may be ahead of the slowest one; 0: as far as it likes.
     pub(super) fn new(keep: usize, reach: u64, lead: u64) -> Self {
@@ -279,14 +279,14 @@ mod tests {
         Reply::Batch { ask: number, batch: number }
     }
 
-    fn stock(clients: &[ClientId]) -> Stock<u64> {
-        let mut stock = Stock::new(KEEP, REACH, 0);
+    fn stock(clients: &[ClientId]) -> BatchCache<u64> {
+        let mut stock = BatchCache::new(KEEP, REACH, 0);
         clients.iter().for_each(|&client| stock.enter(client));
         stock
     }
 
     /// Makes what is wanted until nobody waits.
-    fn make(stock: &mut Stock<u64>) {
+    fn make(stock: &mut BatchCache<u64>) {
         loop {
             match stock.demand() {
                 Demand::Nothing => return,
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    fn ask(stock: &mut Stock<u64>, client: ClientId, number: u64) -> Vec<Reply<u64>> {
+    fn ask(stock: &mut BatchCache<u64>, client: ClientId, number: u64) -> Vec<Reply<u64>> {
         stock.want(client, want(number));
         // Who is refused at once is not made for.
         let mut replies = stock.replies(client);
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn with_a_limit_who_is_ahead_waits_for_the_slowest_that_is_given_batches() {
-        let mut stock = Stock::new(KEEP, REACH, 3);
+        let mut stock = BatchCache::new(KEEP, REACH, 3);
         [A, B].into_iter().for_each(|client| stock.enter(client));
         assert_eq!(ask(&mut stock, B, 0), [batch(0)]);
         for number in 0..4 {

@@ -3,14 +3,14 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::bell::Bell;
+use crate::event_fd::EventFd;
 
 /// The connections that there are.
 #[derive(Debug)]
-pub(crate) struct Attendance {
+pub(crate) struct Clients {
     count: Mutex<Count>,
     /// Rings when one has ended.
-    pub(crate) left: Bell,
+    pub(crate) left: EventFd,
 }
 
 #[derive(Debug, Default)]
@@ -23,14 +23,14 @@ struct Count {
 /// One connection, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    attendance: Arc<Attendance>,
+    attendance: Arc<Clients>,
 }
 
-// === impl Attendance ===
+// === impl Clients ===
 
-impl Attendance {
+impl Clients {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { count: Mutex::default(), left: Bell::new()? })
+        Ok(Self { count: Mutex::default(), left: EventFd::new()? })
     }
 
     /// Counts one more.

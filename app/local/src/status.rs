@@ -5,14 +5,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::bell::Bell;
-use crate::words::{Answer, Ready};
+use crate::event_fd::EventFd;
+use crate::messages::{Answer, Ready};
 use crate::{LocalError, LocalErrorKind};
 use headwater_inventory::Cores;
 
 /// Written by the thread that runs the tiers, read by those that attend to loaders.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct Status {
     token_file: PathBuf,
     state: Mutex<State>,
 }
@@ -26,7 +26,7 @@ struct State {
     /// The workers' addresses, by the cores that they run on.
     workers: BTreeMap<Cores, String>,
     failed: Option<(LocalErrorKind, String)>,
-    bells: Vec<Weak<Bell>>,
+    bells: Vec<Weak<EventFd>>,
 }
 
 /// What one loader has been told.
@@ -37,16 +37,16 @@ pub(crate) struct Told {
     failed: bool,
 }
 
-// === impl Board ===
+// === impl Status ===
 
-impl Board {
+impl Status {
     pub(crate) fn new(token_file: PathBuf) -> Self {
         Self { token_file, state: Mutex::default() }
     }
 
     /// A bell that rings with every change, as long as it is kept.
-    pub(crate) fn listen(&self) -> io::Result<Arc<Bell>> {
-        let bell = Arc::new(Bell::new()?);
+    pub(crate) fn listen(&self) -> io::Result<Arc<EventFd>> {
+        let bell = Arc::new(EventFd::new()?);
         self.state().bells.push(Arc::downgrade(&bell));
         Ok(bell)
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_loader_is_told_each_thing_once_and_of_the_worker_on_its_own_cores() {
-        let board = Board::new("token".into());
+        let board = Status::new("token".into());
         let cores = |text: &str| Cores::try_from(text.to_owned()).unwrap();
         let (ours, theirs, mut told) = (cores("0-3"), cores("4-7"), Told::default());
         assert_eq!(board.news(&ours, &mut told), None);

@@ -7,13 +7,13 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// Rung from any thread, waited for with `poll`.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct EventFd {
     event: OwnedFd,
 }
 
-// === impl Bell ===
+// === impl EventFd ===
 
-impl Bell {
+impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
@@ -30,7 +30,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

@@ -13,7 +13,7 @@ use crate::render::python::PythonCalls;
 
 /// Makes one view after the other, in memory that it keeps.
 #[derive(Debug)]
-pub(super) struct Painter {
+pub(super) struct ViewPipeline {
     /// The view that is worked on; the whole image while its colours are changed.
     view: Planes,
     /// A view that was cut out of `view` after the operations.
@@ -24,9 +24,9 @@ pub(super) struct Painter {
     resizer: Resizer,
 }
 
-// === impl Painter ===
+// === impl ViewPipeline ===
 
-impl Painter {
+impl ViewPipeline {
     pub(super) fn new(simd: Simd) -> Self {
         Self {
             view: Planes::new(),

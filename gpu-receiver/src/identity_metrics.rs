@@ -20,7 +20,7 @@ const WEIGHT: &str = "headwater_receiver_weight";
 static TAKEN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// What a receiver shows; its number is free again when this is dropped.
-pub(crate) struct Shown {
+pub(crate) struct IdentityMetrics {
     number: u32,
     /// Number as a label.
     receiver: String,
@@ -30,9 +30,9 @@ pub(crate) struct Shown {
     datasets: Vec<String>,
 }
 
-// === impl Shown ===
+// === impl IdentityMetrics ===
 
-impl Shown {
+impl IdentityMetrics {
     /// Takes a number and shows who it is; `datasets` in the order of weights.
     pub(crate) fn open(config: &ReceiverConfig, datasets: Vec<String>) -> Self {
         let number = take_number();
@@ -66,7 +66,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for IdentityMetrics {
     fn drop(&mut self) {
         self.info(0.0);
         TAKEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_number_is_used_again_when_its_receiver_has_closed() {
-        let open = || Shown::open(&ReceiverConfig::default(), Vec::new());
+        let open = || IdentityMetrics::open(&ReceiverConfig::default(), Vec::new());
         let (first, second) = (open(), open());
         assert_ne!(first.number, second.number);
         let number = first.number;

@@ -2,7 +2,7 @@
 
 /// The file is not decoded here. No verdict: libjpeg-turbo may find nothing wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Doubt {
+pub enum Declined {
     /// Markers that are rare, broken or of another kind of JPEG.
     #[error("its header is not that of a baseline image: {0}")]
     Header(&'static str),

@@ -29,7 +29,7 @@ pub struct FieldReaders {
 #[derive(Clone, Debug)]
 struct FieldReader {
     spec: FieldSpec,
-    /// Number of its field among the siblings.
+    /// Number of its field among the extra fields.
     sibling: usize,
     /// Bytes of one row of each of its tensors.
     row_bytes: Vec<usize>,
@@ -43,9 +43,9 @@ impl FieldReaders {
     /// Those of a recipe, which must have been validated.
     #[must_use]
     pub fn new(recipe: &Recipe) -> Self {
-        let siblings = recipe.sibling_fields();
+        let extra_fields = recipe.extra_fields();
         let reader = |spec: &FieldSpec| FieldReader {
-            sibling: siblings.iter().position(|name| *name == spec.field).unwrap_or_default(),
+            sibling: extra_fields.iter().position(|name| *name == spec.field).unwrap_or_default(),
             row_bytes: spec
                 .tensors()
                 .iter()
@@ -72,15 +72,15 @@ impl FieldReaders {
         Ok(self)
     }
 
-    /// The rows of one sample, one after the other; empty where the recipe has no fields. `siblings`
-    /// are the bytes of [`Recipe::sibling_fields`], `None` where the sample does not have one.
+    /// The rows of one sample, one after the other; empty where the recipe has no fields. `extra_fields`
+    /// are the bytes of [`Recipe::extra_fields`], `None` where the sample does not have one.
     ///
     /// # Errors
     /// A field is bad, and the sample with it; or this worker cannot read it.
     ///
     /// # Panics
     /// There is not one sibling for each of the recipe's.
-    pub fn read(&self, siblings: &[Option<Bytes>]) -> Result<Vec<u8>, RenderError> {
+    pub fn read(&self, extra_fields: &[Option<Bytes>]) -> Result<Vec<u8>, RenderError> {
         let mut rows = vec![0; self.rows_bytes];
         let mut rest = rows.as_mut_slice();
         for reader in &self.readers {
@@ -90,7 +90,7 @@ impl FieldReaders {
                 to.push(row);
                 rest = after;
             }
-            reader.read(siblings[reader.sibling].as_deref(), &mut to)?;
+            reader.read(extra_fields[reader.sibling].as_deref(), &mut to)?;
         }
         Ok(rows)
     }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 /// A count with its noun: `1 shard`, `2 shards`, `0 batches`. `noun` is in the singular.
 #[must_use]
-pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub fn pluralize<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let ending = match noun {
         _ if count == N::from(1) => "",
         noun if noun.ends_with("ch") || noun.ends_with('s') => "es",
@@ -19,10 +19,10 @@ mod tests {
 
     #[test]
     fn one_of_them_is_singular() {
-        assert_eq!(counted(1_u64, "dataset"), "1 dataset");
-        assert_eq!(counted(0_usize, "dataset"), "0 datasets");
-        assert_eq!(counted(2_u32, "batch"), "2 batches");
-        assert_eq!(counted(1_u32, "class"), "1 class");
-        assert_eq!(counted(12_u64, "class"), "12 classes");
+        assert_eq!(pluralize(1_u64, "dataset"), "1 dataset");
+        assert_eq!(pluralize(0_usize, "dataset"), "0 datasets");
+        assert_eq!(pluralize(2_u32, "batch"), "2 batches");
+        assert_eq!(pluralize(1_u32, "class"), "1 class");
+        assert_eq!(pluralize(12_u64, "class"), "12 classes");
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 ///
 /// Escaped text comes back as it is.
 #[must_use]
-pub fn printable(text: &str) -> Cow<'_, str> {
+pub fn escape_control(text: &str) -> Cow<'_, str> {
     if !text.contains(is_acted_on) {
         return Cow::Borrowed(text);
     }
@@ -39,14 +39,14 @@ mod tests {
     fn what_a_terminal_would_act_on_is_written_out() {
         let name = "a\u{1b}[31mred\u{7}\r\nINFO forged\u{9b}2J\u{202e}gpj.exe";
         let shown = r"a\u{1b}[31mred\u{7}\u{d}\u{a}INFO forged\u{9b}2J\u{202e}gpj.exe";
-        assert_eq!(printable(name), shown);
-        assert_eq!(printable(shown), shown);
+        assert_eq!(escape_control(name), shown);
+        assert_eq!(escape_control(shown), shown);
     }
 
     #[test]
     fn names_in_any_script_stay_as_they_are() {
         for name in ["photos/猫 #1.jpg", "Ünïcode — ok", "علي.png", ""] {
-            assert!(matches!(printable(name), Cow::Borrowed(shown) if shown == name));
+            assert!(matches!(escape_control(name), Cow::Borrowed(shown) if shown == name));
         }
     }
 }

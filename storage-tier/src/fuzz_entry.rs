@@ -28,7 +28,7 @@ struct Count {
 /// # Errors
 /// Bytes that cannot be read, or are not of the format.
 #[doc(hidden)]
-pub fn read_through(path: &Path, format: FormatKind, bytes_max: u64) -> Result<u64, StorageError> {
+pub fn fuzz_entry(path: &Path, format: FormatKind, bytes_max: u64) -> Result<u64, StorageError> {
     let sequence_length = Some(SEQUENCE_LENGTH);
     let dataset = DatasetConfig { format, sequence_length, ..DatasetConfig::default() };
     let kept = Arc::new(KeptIndices::new(None, None));
