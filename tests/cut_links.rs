@@ -45,7 +45,7 @@ fn pulled_cables_change_no_batch() {
         ..fleet.config()
     };
     let folder = fleet.dir().to_owned();
-    let mut ranks = Ranks::start(&config, &folder, "cut", &[]);
+    let mut ranks = Ranks::start(&config, &folder, "cut", &training());
     ranks.wait_for(0, 3);
     for (round, ms) in CUTS_MS.into_iter().enumerate() {
         let host = &hosts[round % 2];
@@ -81,6 +81,11 @@ fn pulled_cables_change_no_batch() {
     undisturbed.finish();
     assert!(cut == undisturbed.stream(), "batches differ from a run whose cables stayed");
     println!("{} batches of two ranks compared", cut.len());
+}
+
+/// A trainer takes its time for each batch. One that did nothing would keep all cores busy while cables are out.
+fn training() -> [String; 2] {
+    ["--step-ms".to_owned(), "20".to_owned()]
 }
 
 /// Connections between two addresses that the network of a process has open, as its kernel writes them.
@@ -129,7 +134,7 @@ fn connections_with_a_host_that_has_vanished_end_at_every_tier() {
         ..fleet.config()
     };
     let folder = fleet.dir().to_owned();
-    let mut ranks = Ranks::start(&config, &folder, "vanished", &[]);
+    let mut ranks = Ranks::start(&config, &folder, "vanished", &training());
     ranks.wait_for(0, 3);
     let scrape = TcpStream::connect(&fleet.worker(far).metrics).expect("metrics are served");
     let own = scrape.local_addr().expect("an address").port();
