@@ -201,6 +201,7 @@ others() {
         ignored S3 1 --workspace --lib a_real_s3_server_conforms
     cuda_tests
     emulated_verbs_tests
+    script "pixels for 64-bit ARM" tests/arm/check.sh
     # On a real SLURM of this machine.
     script SLURM tests/slurm/run.sh "$target/debug/headwater"
     # On verbs of a kernel with soft-RoCE.
