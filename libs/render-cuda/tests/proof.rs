@@ -11,7 +11,7 @@ const ARENA_BYTES: u64 = 16 << 20;
 const MUTANTS: [(&str, &str, &str); 18] = [
     ("crop and resize", "axis.weights[span.weight + tap]", "axis.weights[span.weight]"),
     ("flip", "view.flags & MIRRORED ? view.width - 1 - x : x", "x"),
-    ("two flips", "mirrored = i - x + width - 1 - x", "mirrored = i"),
+    ("two flips", "i - x + width - 1 - x", "i"),
     ("vertical_flip", "plane - width - (i - x) + x", "i"),
     ("brightness", "blend(0, pixel.blue, factor)", "pixel.blue"),
     (
