@@ -325,7 +325,7 @@ impl StorageError {
 
     /// The error and its causes in one line.
     #[must_use]
-    pub fn error_chain(&self) -> String {
+    pub fn sentence(&self) -> String {
         headwater_core::error_chain(self)
     }
 }

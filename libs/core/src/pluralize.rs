@@ -15,7 +15,7 @@ pub fn pluralize<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::pluralize;
 
     #[test]
     fn one_of_them_is_singular() {

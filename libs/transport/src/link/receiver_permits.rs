@@ -24,7 +24,7 @@ pub(crate) const TURNED_OUT: &str =
     "no key was shown before as many others came as may wait: try again";
 
 /// The way to one connected worker. Its calls are short and never call the permits.
-pub(crate) trait ReceiverChannel: Clone + Debug + Send {
+pub(crate) trait Line: Clone + Debug + Send {
     /// A slot as the link keeps it.
     type Slot: Debug + Send;
 
@@ -40,7 +40,7 @@ pub(crate) trait ReceiverChannel: Clone + Debug + Send {
 
 /// Slots, peers and their leases.
 #[derive(Debug)]
-pub(crate) struct ReceiverPermits<L: ReceiverChannel> {
+pub(crate) struct ReceiverPermits<L: Line> {
     kind: LinkKind,
     /// Arriving bytes are moved by this host's processor.
     copies: bool,
@@ -49,7 +49,7 @@ pub(crate) struct ReceiverPermits<L: ReceiverChannel> {
 }
 
 #[derive(Debug)]
-struct State<L: ReceiverChannel> {
+struct State<L: Line> {
     slots: BTreeMap<SlotId, L::Slot>,
     peers: HashMap<PeerId, Peer<L>>,
     /// The receiver is being dropped: nobody else is let in.
@@ -85,7 +85,7 @@ struct Expected {
 
 // === impl ReceiverPermits ===
 
-impl<L: ReceiverChannel> ReceiverPermits<L> {
+impl<L: Line> ReceiverPermits<L> {
     pub(crate) fn new(
         kind: LinkKind,
         copies: bool,
@@ -365,7 +365,7 @@ impl<L: ReceiverChannel> ReceiverPermits<L> {
 }
 
 /// The peer whose key `proves` is true of.
-fn owner<L: ReceiverChannel>(
+fn owner<L: Line>(
     state: &mut State<L>,
     proves: impl Fn(&SessionKey) -> bool,
 ) -> Result<(PeerId, &mut Peer<L>), String> {
@@ -381,7 +381,7 @@ fn permission<S>(place: &PartPlace) -> ToWorker<S> {
 
 // === impl Peer ===
 
-impl<L: ReceiverChannel> Peer<L> {
+impl<L: Line> Peer<L> {
     fn tell(&self, word: ToWorker<&L::Slot>) {
         if let Way::Open(line) = &self.way {
             line.tell(word);

@@ -23,7 +23,7 @@ const REMEMBERED_WITHDRAWALS: usize = 4096;
 const PERMITS_MAX: usize = 8192;
 
 /// How a worker answers its receiver. Where the path is gone, words are swallowed.
-pub(crate) trait WorkerChannel: Debug + Send + Sync {
+pub(crate) trait Voice: Debug + Send + Sync {
     fn say(&self, word: ToReceiver);
 }
 
@@ -67,7 +67,7 @@ struct Busy {
 
 /// The right to render one lease. While it lives, the lease counts as being rendered or on its way.
 #[derive(Debug)]
-pub(crate) struct Rendering<S, V: WorkerChannel> {
+pub(crate) struct Rendering<S, V: Voice> {
     // Before the voice: a link whose path ends with its voice has let go of all slots by then.
     permits: Arc<WorkerPermits<S>>,
     voice: V,
@@ -93,7 +93,7 @@ impl<S: Clone> WorkerPermits<S> {
     ///
     /// # Errors
     /// Why the session ends.
-    pub(crate) fn hear(&self, word: ToWorker<S>, voice: &impl WorkerChannel) -> Result<(), String> {
+    pub(crate) fn hear(&self, word: ToWorker<S>, voice: &impl Voice) -> Result<(), String> {
         match word {
             ToWorker::Slot { slot, terms } => {
                 let slots = self.change(|state| {
@@ -162,7 +162,7 @@ impl<S: Clone> WorkerPermits<S> {
     }
 
     /// The lease has a buffer from here on, until the value is dropped.
-    pub(crate) fn render<V: WorkerChannel>(
+    pub(crate) fn render<V: Voice>(
         self: &Arc<Self>,
         place: &PartPlace,
         voice: V,
@@ -319,13 +319,13 @@ impl<S> State<S> {
 
 // === impl Rendering ===
 
-impl<S, V: WorkerChannel> Rendering<S, V> {
+impl<S, V: Voice> Rendering<S, V> {
     pub(crate) fn voice(&self) -> &V {
         &self.voice
     }
 }
 
-impl<S, V: WorkerChannel> Drop for Rendering<S, V> {
+impl<S, V: Voice> Drop for Rendering<S, V> {
     fn drop(&mut self) {
         let lease = self.lease;
         let busy = self.permits.lock().rendering.remove(&lease);
@@ -339,7 +339,7 @@ impl<S, V: WorkerChannel> Drop for Rendering<S, V> {
 mod tests {
     use super::*;
 
-    impl WorkerChannel for () {
+    impl Voice for () {
         fn say(&self, _: ToReceiver) {}
     }
 

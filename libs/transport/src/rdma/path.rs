@@ -18,7 +18,7 @@ pub(super) struct Path {
 
 // === impl Line ===
 
-impl ReceiverChannel for Path {
+impl Line for Path {
     type Slot = Slot;
 
     const WRITTEN_HERE: bool = false;

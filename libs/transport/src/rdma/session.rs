@@ -11,7 +11,7 @@ use super::verbs::{MemoryRegion, Piece, Request, Writers};
 use super::wire::{RemoteMemory, low_half};
 use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind};
-use crate::link::worker_permits::{Rendered, Rendering, WorkerChannel, WorkerPermits};
+use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
 use crate::memory::mapping::Mapping;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, PartPlace, PlaceError};
@@ -109,7 +109,7 @@ impl Pairs {
     }
 }
 
-impl WorkerChannel for Pairs {
+impl Voice for Pairs {
     fn say(&self, word: ToReceiver) {
         let connection = self.lock().clone();
         let Some(connection) = connection else { return };

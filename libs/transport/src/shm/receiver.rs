@@ -20,9 +20,7 @@ use super::wire::{Hello, VERSION, encode_refusal};
 use crate::link::contract::ReceiverLink;
 use crate::link::key::random_bytes;
 use crate::link::messages::{ToReceiver, ToWorker};
-use crate::link::receiver_permits::{
-    ALREADY_CONNECTED, ReceiverChannel, ReceiverPermits, TURNED_OUT,
-};
+use crate::link::receiver_permits::{ALREADY_CONNECTED, Line, ReceiverPermits, TURNED_OUT};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
@@ -287,7 +285,7 @@ impl Acceptor {
 
 // === impl Line ===
 
-impl ReceiverChannel for Arc<Channel> {
+impl Line for Arc<Channel> {
     type Slot = Arc<SlotMemory>;
 
     const WRITTEN_HERE: bool = false;

@@ -14,7 +14,7 @@ use super::wire::{Hello, MAX_PACKET_BYTES, VERSION, decode_refusal};
 use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::messages::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::link::worker_permits::{Rendered, Rendering, WorkerChannel, WorkerPermits};
+use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
@@ -173,9 +173,9 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
     }
 }
 
-// === impl WorkerChannel ===
+// === impl Voice ===
 
-impl WorkerChannel for Arc<Channel> {
+impl Voice for Arc<Channel> {
     fn say(&self, word: ToReceiver) {
         self.post(word.encode(), None);
     }

@@ -10,7 +10,7 @@ use super::stream;
 use super::target::Target;
 use super::wire::Hello;
 use crate::link::messages::ToWorker;
-use crate::link::receiver_permits::{ReceiverChannel, ReceiverPermits};
+use crate::link::receiver_permits::{Line, ReceiverPermits};
 use crate::link::recent::Recent;
 use crate::link::terms::{LinkKind, PeerId, SessionKey};
 use crate::memory::place::LeaseId;
@@ -175,7 +175,7 @@ impl TcpLine {
     }
 }
 
-impl ReceiverChannel for TcpLine {
+impl Line for TcpLine {
     type Slot = Arc<SlotMemory>;
 
     const WRITTEN_HERE: bool = true;

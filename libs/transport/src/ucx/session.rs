@@ -20,7 +20,7 @@ pub(super) struct Session {
     /// Of a slot only its length in bytes: the path knows the rest.
     pub(super) permits: Arc<WorkerPermits<u64>>,
     staging: StagingPool<()>,
-    line: ReceiverChannel,
+    line: Line,
 }
 
 /// What a part keeps: its buffer goes back first.
@@ -33,7 +33,7 @@ struct Kept {
 // === impl Session ===
 
 impl Session {
-    pub(super) fn new(line: ReceiverChannel, staging_buffers: usize) -> Self {
+    pub(super) fn new(line: Line, staging_buffers: usize) -> Self {
         let kind = LinkKind::Ucx;
         let staging = StagingPool::plain(staging_buffers, metrics::staging_in_use(kind));
         let permits = Arc::new(WorkerPermits::new(kind, Rendered::InStaging));
