@@ -44,7 +44,7 @@ impl Status {
         Self { token_file, state: Mutex::default() }
     }
 
-    /// A bell that rings with every change, as long as it is kept.
+    /// An event that is signalled with every change, as long as it is kept.
     pub(crate) fn listen(&self) -> io::Result<Arc<EventFd>> {
         let bell = Arc::new(EventFd::new()?);
         self.state().bells.push(Arc::downgrade(&bell));

@@ -61,7 +61,7 @@ impl ConnectionAuth {
     }
 
     /// Notes that a request of this caller was let in; whether there is a seat for it among
-    /// `connections_max`. Without one it stays a stranger.
+    /// `connections_max`. Without one it stays an unauthenticated peer.
     pub fn let_in(&self) -> bool {
         let mut state = self.lock();
         match *state {

@@ -1,5 +1,5 @@
 //! Markers before the coded pixels, as libjpeg reads them (`jdmarker.c`, `jdapimin.c`); what it would warn of or
-//! refuse is a doubt here.
+//! refuse is declined here.
 
 use crate::declined::Declined;
 use crate::huffman::Code;

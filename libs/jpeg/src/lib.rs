@@ -1,7 +1,7 @@
 //! Decodes baseline JPEG to the pixels of libjpeg-turbo (accurate inverse DCT, smooth upsampling), faster.
 //!
 //! Two answers only: the pixels that libjpeg-turbo gives for a file in which it finds nothing amiss, or a
-//! [`Declined`], after which libjpeg-turbo is to be asked. Whatever is damaged, rare or strange is a doubt; so the
+//! [`Declined`], after which libjpeg-turbo is to be asked. Whatever is damaged, rare or strange is declined; so the
 //! judge over files stays the library that everybody else has.
 //!
 //! `header` reads the markers, `huffman` makes tables, `stream` takes the stuffing out, `entropy` turns bits into

@@ -203,7 +203,7 @@ fn interleaved_streams_give_what_single_bits_give() {
     }
 }
 
-/// The doubt too is that of the first segment that has one.
+/// The reason, too, is that of the first segment that is declined.
 #[test]
 fn interleaved_streams_find_the_damage_that_one_after_the_other_finds() {
     let mut reused = Interleaved::new();

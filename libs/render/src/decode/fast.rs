@@ -1,4 +1,4 @@
-//! Baseline JPEG by the decoder of our own, where it has no doubt.
+//! Baseline JPEG by the decoder of our own, where it declines nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl FastJpeg {
         let decoded = match file.decode(&request, output) {
             Ok(decoded) => decoded,
             Err(doubt) => {
-                // Entries that were wrong show as any doubt, whichever lane comes to one first.
+                // Entries that were wrong show as any other reason, whichever lane comes to one first.
                 if let (Some((table, hash)), Some(_)) = (hash, &known) {
                     table.forget(hash);
                 }

@@ -1,4 +1,4 @@
-//! JPEG by our own decoder, and by libjpeg-turbo where that has a doubt: accurate integer DCT and smooth chroma upsampling, as Pillow has it.
+//! JPEG by our own decoder, and by libjpeg-turbo where that declines: accurate integer DCT and smooth chroma upsampling, as Pillow has it.
 
 use std::ops::Range;
 use std::sync::Arc;

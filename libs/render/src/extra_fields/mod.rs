@@ -1,4 +1,4 @@
-//! Sibling fields of a sample: from the bytes that lie beside its image to rows of tensors.
+//! Extra fields of a sample: from the bytes that lie beside its image to rows of tensors.
 //!
 //! A pure function of a recipe's fields and those bytes. All of a sample's fields are read before
 //! anything of the sample is written, so that a bad one leaves its rows untouched.
@@ -79,7 +79,7 @@ impl FieldReaders {
     /// A field is bad, and the sample with it; or this worker cannot read it.
     ///
     /// # Panics
-    /// There is not one sibling for each of the recipe's.
+    /// There is not one field for each of the recipe's.
     pub fn read(&self, extra_fields: &[Option<Bytes>]) -> Result<Vec<u8>, RenderError> {
         let mut rows = vec![0; self.rows_bytes];
         let mut rest = rows.as_mut_slice();

@@ -17,7 +17,7 @@ pub struct SampleFields {
     selection: FieldSelection,
     image: Vec<String>,
     label: Vec<String>,
-    /// Names of each sibling.
+    /// Names of each extra field.
     extra_fields: Vec<Vec<String>>,
 }
 
@@ -106,7 +106,7 @@ impl SampleFields {
         first(sample, &self.image).ok_or_else(missing)
     }
 
-    /// The bytes of each sibling, in the order in which they were given; `None` where the sample does
+    /// The bytes of each extra field, in the order in which they were given; `None` where the sample does
     /// not have one.
     #[must_use]
     pub fn extra_fields(&self, sample: &EncodedSample) -> Vec<Option<Bytes>> {

@@ -1,4 +1,4 @@
-//! Sibling fields: parts of a sample in the batch, in addition to its image and its label.
+//! Extra fields: parts of a sample in the batch, in addition to its image and its label.
 
 mod keys;
 mod of_recipe;
@@ -16,7 +16,7 @@ pub use tensors::FieldTensor;
 /// Default maximum of the bytes of a text, or of bytes.
 pub const FIELD_BYTES_MAX: u32 = 4096;
 
-/// One sibling field: its source, its content, and its name in the batch.
+/// One extra field: its source, its content, and its name in the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "FieldKeys")]
 pub struct FieldSpec {

@@ -97,7 +97,7 @@ impl Interleaved {
     /// Decodes all `segments`, `streams` of them at a time. `bytes` are padded with zeros beyond `bits`.
     ///
     /// # Errors
-    /// The doubt of the first segment that has one, as if they were decoded one after the other.
+    /// Why the first segment is declined that is, as if they were decoded one after the other.
     pub(crate) fn decode(
         &mut self,
         (simd, streams): (Simd, usize),
