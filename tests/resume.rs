@@ -122,3 +122,25 @@ fn a_run_that_has_gone_back_writes_the_checkpoints_of_its_new_course() {
     take(1);
     assert_eq!(written(), 4, "other batches may follow than before");
 }
+
+/// The checkpoint of an epoch's end is that of the next one's start, whose weights may be set in between.
+#[test]
+fn weights_that_are_set_at_an_epochs_end_are_in_the_checkpoint_there() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = ReceiverConfig {
+        batch_samples: 64,
+        epochs: 2,
+        checkpoint_dir: folder.path().to_owned(),
+        checkpoint_every_steps: 4,
+        links: vec!["tcp".into()],
+        ..fleet.config()
+    };
+    let receiver = Fleet::open(config);
+    while receiver.next_batch().expect("the stream goes on").is_some() {}
+    let file = folder.path().join("dl_state_000000004.json");
+    std::fs::remove_file(&file).expect("written at the end of the epoch");
+    receiver.set_weights(vec![1.0]).expect("one for each dataset");
+    drop(receiver.next_batch().expect("the stream goes on"));
+    assert!(file.exists(), "not written again with the weights that follow");
+}

@@ -54,7 +54,7 @@ impl AutoSave {
         is_due
     }
 
-    /// A state was loaded: also at the same place other batches may follow.
+    /// A state was loaded, or weights were set: also at the same place other batches may follow.
     pub(crate) fn forget_place(&self) {
         self.last.store(NOWHERE, Ordering::Relaxed);
     }

@@ -41,6 +41,10 @@ impl Receiver {
     /// Weights that are wrong, naming the dataset.
     pub fn set_weights(&self, weights: Vec<f64>) -> Result<(), ReceiverError> {
         self.ask(|reply| Command::SetWeights(weights, reply))??;
+        // At an epoch's end a checkpoint of this place may lie there, with the weights before.
+        if let Some(autosave) = &self.autosave {
+            autosave.forget_place();
+        }
         Ok(())
     }
 
