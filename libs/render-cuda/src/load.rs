@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use headwater_core::draw::{Extent, SampleParams, ViewParams};
-use headwater_core::op::{DrawnOp, Flipped};
+use headwater_core::op::{DrawnOp, split_flip};
 use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 use headwater_pixels::kernels::KernelOp;
@@ -258,10 +258,7 @@ impl Load {
 
     /// A flip that comes first is left to the resize; says whether there is one.
     fn push_ops(&mut self, ops: &[DrawnOp]) -> bool {
-        let (mirrored, ops) = match ops {
-            [DrawnOp::Flip(Flipped), rest @ ..] => (true, rest),
-            ops => (false, ops),
-        };
+        let (mirrored, ops) = split_flip(ops);
         self.ops.clear();
         ops.iter().for_each(|op| KernelOp::push(op, &mut self.ops));
         mirrored

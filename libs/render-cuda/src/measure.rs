@@ -128,8 +128,7 @@ impl<D: Stopwatch> CudaRenderer<D> {
         self.tables.begin();
         self.tables.choose(recipe, |_| None);
         for (number, (key, encoded)) in samples.iter().enumerate() {
-            let sample =
-                PartSample { key: *key, encoded, entries: &[], extra_fields: &[], label: -1 };
+            let sample = PartSample::of_image(*key, encoded, -1);
             let image = self.decode(recipe, &sample);
             let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
             let room = self.add(recipe, number, image, Coded::default());

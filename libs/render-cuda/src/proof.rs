@@ -52,13 +52,7 @@ impl<D: Device> CudaRenderer<D> {
         let files: Vec<Vec<u8>> =
             (0..).zip(IMAGES).map(|(number, size)| image(number, size)).collect();
         let key = |number| RenderKey { seed: 14, epoch: 0, pass: 0, sample: SampleId(number) };
-        let sample = |(number, encoded)| PartSample {
-            key: key(number),
-            encoded,
-            entries: &[],
-            extra_fields: &[],
-            label: 0,
-        };
+        let sample = |(number, encoded)| PartSample::of_image(key(number), encoded, 0);
         let samples: Vec<PartSample<'_>> =
             (0..).zip(files.iter().map(Vec::as_slice)).map(sample).collect();
         let steps = steps::all();

@@ -19,6 +19,15 @@ pub struct Flip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flipped;
 
+/// Whether a flip comes first, which costs nothing where the resize writes from right to left; and what is left then.
+#[must_use]
+pub fn split_flip(ops: &[DrawnOp]) -> (bool, &[DrawnOp]) {
+    match ops {
+        [DrawnOp::Flip(Flipped), rest @ ..] => (true, rest),
+        ops => (false, ops),
+    }
+}
+
 // === impl Flip ===
 
 impl Operation for Flip {

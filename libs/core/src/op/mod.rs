@@ -40,7 +40,7 @@ pub use auto_contrast::{AutoContrast, AutoContrasted};
 pub use color_jitter::{ColorJitter, Enhanced, Jitter, JitterStep};
 pub use equalize::{Equalize, Equalized};
 pub use erase::{Erase, EraseMode, EraseWith, Erased};
-pub use flip::{Flip, Flipped};
+pub use flip::{Flip, Flipped, split_flip};
 pub use gaussian_blur::{Blurred, GaussianBlur};
 pub use gaussian_noise::{GaussianNoise, Noised};
 pub use grayscale::{Grayscale, Grayscaled};

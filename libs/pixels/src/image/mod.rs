@@ -42,6 +42,11 @@ pub struct RgbImage {
     memory: Vec<u8>,
 }
 
+/// Reverses each of a plane's rows of `width` values.
+pub fn reverse_columns<T>(plane: &mut [T], width: usize) {
+    plane.chunks_exact_mut(width).for_each(<[T]>::reverse);
+}
+
 /// Reverses the order of a plane's rows of `width` values.
 pub fn reverse_rows<T>(plane: &mut [T], width: usize) {
     let rows = plane.len() / width;

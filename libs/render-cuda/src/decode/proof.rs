@@ -39,13 +39,7 @@ impl<D: Device> CudaRenderer<D> {
     /// One differs, or the device leaves a JPEG to the processor.
     pub(crate) fn prove_decoding(&mut self, plain: &mut Renderer) -> Result<(), ProofError> {
         let key = |number| RenderKey { seed: 14, epoch: 0, pass: 0, sample: SampleId(number) };
-        let sample = |(number, encoded)| PartSample {
-            key: key(number),
-            encoded,
-            entries: &[],
-            extra_fields: &[],
-            label: 0,
-        };
+        let sample = |(number, encoded)| PartSample::of_image(key(number), encoded, 0);
         let samples: Vec<PartSample<'_>> = (0..).zip(FILES).map(sample).collect();
         let before = self.counts().decoded;
         let step = step();

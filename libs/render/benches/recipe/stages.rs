@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_core::draw::Extent;
-use headwater_core::op::{Blurred, DrawnOp, Flipped, Grayscaled, JitterStep, Solarized};
+use headwater_core::op::{
+    Blurred, DrawnOp, Flipped, Grayscaled, JitterStep, Solarized, split_flip,
+};
 use headwater_core::{Recipe, SampleId};
 use headwater_pixels::image::Planes;
 use headwater_pixels::ops::cast::CastTable;
@@ -232,10 +234,7 @@ impl Parts {
                 let extent = Extent { width: spec.width, height: spec.height };
                 let geometry = Geometry::new(params, extent, recipe.resize_passes);
                 number += 1;
-                let (mirrored, ops) = match params.ops.as_slice() {
-                    [DrawnOp::Flip(Flipped), rest @ ..] => (true, rest),
-                    ops => (false, ops),
-                };
+                let (mirrored, ops) = split_flip(&params.ops);
                 self.resizer.resize(image, &geometry, mirrored, &mut self.view);
                 clock.end("resize");
                 for op in ops {

@@ -2,7 +2,7 @@
 
 use headwater_core::Recipe;
 use headwater_core::draw::{Extent, ViewParams};
-use headwater_core::op::{DrawnOp, Flipped};
+use headwater_core::op::{DrawnOp, split_flip};
 use headwater_pixels::image::{Planes, RgbImage};
 use headwater_pixels::ops::resize::{Geometry, Resizer};
 use headwater_pixels::ops::{OpContext, pad};
@@ -119,9 +119,9 @@ fn resize<'a>(
         pad::plain::apply(padding, source.extent(), params.crop, shown, extent, view);
         return ops;
     }
-    let after = ops.strip_prefix(&[DrawnOp::Flip(Flipped)]);
-    resizer.resize(source, geometry, after.is_some(), view);
-    after.unwrap_or(ops)
+    let (mirrored, rest) = split_flip(ops);
+    resizer.resize(source, geometry, mirrored, view);
+    rest
 }
 
 /// Does operations to a view. Erasing is left to the caster: it is done to normalised values.

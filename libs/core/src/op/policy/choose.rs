@@ -114,11 +114,6 @@ impl RandAugment {
         };
         (0..self.num_ops).map(layer).collect()
     }
-
-    pub(super) fn choose(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        let look = (self.interpolation, self.fill);
-        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
-    }
 }
 
 // === impl TrivialAugmentWide ===
@@ -131,11 +126,6 @@ impl TrivialAugmentWide {
         let value = Strength::WIDE.value(augment, bin, self.num_magnitude_bins);
         let value = signed(augment, value, rng);
         Layers::from_iter([Layer { augment, value, level: 0.0 }])
-    }
-
-    pub(super) fn choose(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        let look = (self.interpolation, self.fill);
-        Layer::draw_all(&self.layers(rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -154,11 +144,6 @@ impl AutoAugment {
             })
         };
         pair.iter().filter_map(layer).collect()
-    }
-
-    pub(super) fn choose(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        let look = (self.interpolation, self.fill);
-        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -181,11 +166,6 @@ impl TimmRandAugment {
             })
         };
         (0..self.num_ops).filter_map(layer).collect()
-    }
-
-    pub(super) fn choose(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        let look = (self.interpolation, self.fill);
-        Layer::draw_all(&self.layers(rng), Style::Timm, view, look, rng, to);
     }
 }
 

@@ -17,6 +17,8 @@ use crate::draw::DrawRng;
 use crate::geometry::Extent;
 use crate::recipe::{Interpolation, RecipeError};
 
+use choose::Style;
+
 pub use augmix::TimmAugMix;
 pub use layers::{Augment, Layer, Layers};
 pub use mix::{Chain, ChainMixed, MixBegun, Mixed};
@@ -138,7 +140,8 @@ impl Operation for RandAugment {
     }
 
     fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        self.choose(view, rng, to);
+        let look = (self.interpolation, self.fill);
+        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -173,7 +176,8 @@ impl Operation for TrivialAugmentWide {
     }
 
     fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        self.choose(view, rng, to);
+        let look = (self.interpolation, self.fill);
+        Layer::draw_all(&self.layers(rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -208,7 +212,8 @@ impl Operation for AutoAugment {
     }
 
     fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        self.choose(view, rng, to);
+        let look = (self.interpolation, self.fill);
+        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -260,6 +265,7 @@ impl Operation for TimmRandAugment {
     }
 
     fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
-        self.choose(view, rng, to);
+        let look = (self.interpolation, self.fill);
+        Layer::draw_all(&self.layers(rng), Style::Timm, view, look, rng, to);
     }
 }

@@ -6,7 +6,7 @@ mod smooth;
 use headwater_core::draw::{Extent, ViewParams};
 use headwater_core::op::Motion;
 use headwater_core::recipe::ResizePasses;
-use headwater_pixels::image::reverse_rows;
+use headwater_pixels::image::{reverse_columns, reverse_rows};
 use headwater_pixels::ops::warp::{self, Map};
 
 use crate::decode::Levels;
@@ -62,7 +62,7 @@ impl Cutter {
             let map = match op.motion() {
                 Motion::Stays => continue,
                 Motion::MirrorAcross => {
-                    view.chunks_exact_mut(width).for_each(<[u16]>::reverse);
+                    reverse_columns(view, width);
                     continue;
                 }
                 Motion::MirrorDown => {

@@ -4,7 +4,7 @@
 //! Two passes, rounded to binary32 in between; sums are binary64.
 
 use headwater_core::draw::Filter;
-use headwater_pixels::image::reverse_rows;
+use headwater_pixels::image::{reverse_columns, reverse_rows};
 use headwater_pixels::ops::resize::piecewise::{self, Arithmetic};
 use headwater_pixels::ops::resize::{Axis, Geometry, Taps, WORK_BYTES};
 
@@ -92,7 +92,7 @@ impl Scratch {
 
     /// Mirrors rows of so many values.
     pub(super) fn mirror(&mut self, width: usize) {
-        self.view.chunks_exact_mut(width).for_each(<[f32]>::reverse);
+        reverse_columns(&mut self.view, width);
     }
 
     pub(super) fn mirror_down(&mut self, width: usize) {
