@@ -13,7 +13,7 @@ BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 # Without formats and object stores that a first run does not need; see docs/benchmarks/build.md.
 FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater
 
-.PHONY: run check test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run check test test-arm test-examples test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: system
 	$(CARGO) build --profile first --no-default-features --bin headwater
@@ -28,12 +28,15 @@ build: system
 	$(CARGO) build --release --workspace --bins
 
 test: system
-	scripts/install-system.sh tests
+	scripts/install-system.sh zeromq
 	scripts/test.sh
 
-# Faults for as long as SOAK_SECONDS, under all recipes; HEADWATER_CHAOS_SEED replays a schedule.
+# Faults for as long as SOAK_SECONDS, under all recipes; HEADWATER_CHAOS_SEED replays a schedule. Then what `make test` does
+# in part: broken files, byte by byte, and every preset on the emulated GPU.
 soak: system
 	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) HEADWATER_CHAOS_DRESS=all $(CARGO) test --test all -- --nocapture --test-threads=1 chaos:: rough_network::
+	HEADWATER_SOAK=1 $(CARGO) test --workspace --lib -- broken_bytes
+	HEADWATER_SOAK=1 $(CARGO) test --test all -- gpu_run::
 
 # Control planes of up to 1,000 receivers and 2,000 workers, on virtual time in one thread;
 # HEADWATER_SIMULATION_SEED replays a seed.
@@ -75,6 +78,16 @@ test-ray: system $(VENV)/ready
 	$(PYTHON) -m pytest -q gpu-receiver/python/tests/test_ray.py
 	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
 	    $(PYTHON) -m pytest -q tests/examples/test_search.py
+
+# The examples until they have learnt something: a quarter of an hour. `make test` ends them sooner. With the program and the
+# wheel of `make test`.
+test-examples: system $(VENV)/ready
+	$(CARGO) build --bin headwater
+	scripts/build-wheel.sh $(VENV) out/test-wheels
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    out/test-wheels/headwater-*.whl
+	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
+	    $(PYTHON) -m pytest -q tests/examples
 
 # What a first visitor does, with the wheel of `make wheel`. `make test` does it with the tests' own wheel.
 test-wheel: wheel $(VENV)/ready

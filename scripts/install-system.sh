@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
-# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM and UCX, with
-# `wheel` the unwinder of the other processor, with `arm` its compiler and emulator, with `page` a browser. Does nothing
-# where all are there.
+# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `zeromq` the system's ZeroMQ,
+# with `tests` SLURM and UCX, with `wheel` the unwinder of the other processor, with `arm` its compiler and emulator,
+# with `page` a browser. Does nothing where all are there.
 set -eu
 
 missing=
@@ -54,6 +54,13 @@ python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3
 
 [ -z "$missing" ] || install_missing
 
+# install-system.sh zeromq: what `make test` need not compile then.
+if [ "${1:-}" = zeromq ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+    missing=
+    [ -e /usr/include/zmq.h ] || missing="$missing libzmq3-dev"
+    [ -z "$missing" ] || install_missing || echo "cannot install$missing: it is compiled" >&2
+fi
+
 # install-system.sh tests: what tests of deployments need besides. Only root can run them, and they
 # say that they are skipped where something is missing.
 if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
@@ -72,8 +79,6 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     [ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketimeMT.so.1" ] || missing="$missing libfaketime"
     # UCX for the ucx link, and its headers to compare structures with.
     [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx0 libucx-dev"
-    # Not compiled for the tests then.
-    [ -e /usr/include/zmq.h ] || missing="$missing libzmq3-dev"
     # Verbs over soft-RoCE in a kernel of its own (tests/rdma), and the header to compare with.
     need flex flex
     need bison bison

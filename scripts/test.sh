@@ -3,8 +3,8 @@
 # `N passed, N failed, N skipped`. A check (format, clippy and rustdoc, the wheel's build) counts as
 # one test. Exit status 1 on any failure.
 #
-# All is compiled first, beside what loads and unpacks Python's packages. Then the Rust tests run beside all others: both
-# wait more than they compute.
+# All is compiled first, beside what installs Debian's and Python's packages. Then three lanes of tests run side by side:
+# Rust's, those of Python that compute, and all others, which wait more than they compute.
 set -uo pipefail
 
 cd "$(dirname "$0")/.."
@@ -27,32 +27,37 @@ fi
 cargo() { command cargo ${HEADWATER_CARGO_OPTIONS:-} "$@"; }
 target=${CARGO_TARGET_DIR:-$PWD/target}
 logs=$(mktemp -d)
-beside_pid=
+declare -A beside=()
 # Whoever ends this ends what runs beside it with all that it started, and sees what it said.
 clear_away() {
-    if [ -n "$beside_pid" ] && kill -0 "$beside_pid" 2>/dev/null; then
-        kill -TERM -- "-$beside_pid" 2>/dev/null
-        cat "$logs/said"
-    fi
+    local name
+    for name in "${!beside[@]}"; do
+        if kill -0 "${beside[$name]}" 2>/dev/null; then
+            kill -TERM -- "-${beside[$name]}" 2>/dev/null
+            cat "$logs/$name-said"
+        fi
+    done
     rm -rf "$logs"
 }
 trap clear_away EXIT
 trap 'exit 130' INT TERM
 
-# beside COMMAND..: starts it in a group of processes of its own, to be ended as a whole. One at a time.
+# beside NAME COMMAND..: starts it in a group of processes of its own, to be ended as a whole.
 beside() {
+    local name=$1
+    shift
     set -m
-    "$@" >"$logs/said" 2>&1 </dev/null &
-    beside_pid=$!
+    "$@" >"$logs/$name-said" 2>&1 </dev/null &
+    beside[$name]=$!
     set +m
 }
 
-# ended: waits for what was started beside, and says what it said.
+# ended NAME: waits for what was started beside, and says what it said.
 ended() {
-    wait "$beside_pid"
+    wait "${beside[$1]}"
     local status=$?
-    beside_pid=
-    cat "$logs/said"
+    unset "beside[$1]"
+    cat "$logs/$1-said"
     return $status
 }
 
@@ -126,10 +131,10 @@ ignored() {
 pytest_in() {
     section "pytest $1"
     # The program that was just built, not a newer one of another profile.
-    HEADWATER_BIN=$target/debug/headwater "$venv/bin/python" -m pytest -q "$@" 2>&1 | tee "$logs/python"
+    HEADWATER_BIN=$target/debug/headwater "$venv/bin/python" -m pytest -q "$@" 2>&1 | tee "$logs/$lane-python"
     local status=${PIPESTATUS[0]}
-    tail -n 1 "$logs/python" >"$logs/python-results"
-    results "pytest $1" "$status" "$logs/python-results"
+    tail -n 1 "$logs/$lane-python" >"$logs/$lane-results"
+    results "pytest $1" "$status" "$logs/$lane-results"
 }
 
 # script NAME COMMAND..: a script that ends with 77, loudly, where its tests cannot run.
@@ -185,25 +190,37 @@ nothing_twice() {
         ! grep 'Compiling ' "$logs/wheel" | grep -vE ' (headwater-python|headwater-tidy|pyo3.*|target-lexicon) v'
 }
 
-# All tests that are not `cargo test`'s own.
+# Debian's and Python's packages that no compiler needs.
+packages() {
+    scripts/install-system.sh tests && make --no-print-directory "$venv/ready"
+}
+
+# Where PyTorch and others are imported, and models trained.
+of_python() {
+    local lane=python
+    pytest_in gpu-receiver/python/tests -n 2 --dist loadfile
+    # What they learn in longer runs: `make test-examples`.
+    pytest_in tests/examples -n 2 --dist loadfile -m 'not long'
+    : >"$logs/python-ended"
+}
+
+# All tests that are neither those nor `cargo test`'s own.
 others() {
     local lane=others
-    pytest_in gpu-receiver/python/tests -n 2 --dist loadfile
+    # On a real SLURM of this machine.
+    script SLURM tests/slurm/run.sh "$target/debug/headwater"
     pytest_in tests/docs
     pytest_in tests/helm
     pytest_in tests/prometheus
     pytest_in tests/publish
     pytest_in tests/readme
     pytest_in tests/wheel
-    pytest_in tests/examples -n 2 --dist loadfile
     # Object stores on a real S3 server, moto from PyPI.
     HEADWATER_MOTO_SERVER=$PWD/$venv/bin/moto_server \
         ignored S3 1 --workspace --lib a_real_s3_server_conforms
     cuda_tests
     emulated_verbs_tests
     script "pixels for 64-bit ARM" tests/arm/check.sh
-    # On a real SLURM of this machine.
-    script SLURM tests/slurm/run.sh "$target/debug/headwater"
     # On verbs of a kernel with soft-RoCE.
     script RDMA tests/rdma/run.sh "$target/debug/headwater"
     : >"$logs/others-ended"
@@ -211,20 +228,23 @@ others() {
 
 : >"$logs/counts"
 check 'format' cargo fmt --all --check
-beside make --no-print-directory "$venv/ready"
+beside packages packages
 check 'compilers' compiled
-check 'the Python environment' ended
+check 'packages' ended packages
 check 'the wheel' wheel
 check 'clippy and rustdoc' nothing_said
 check 'the wheel compiles no dependency again' nothing_twice
-beside others
+beside python of_python
+beside others others
 lane=rust
 # Half of the threads wait for processes and clocks.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 2))}
 rust "cargo test" --workspace --no-fail-fast
-section 'all others, which ran meanwhile'
-ended
-[ -e "$logs/others-ended" ] || fail 'all others: they ended before their end'
+for name in python others; do
+    section "the lane of $name, which ran meanwhile"
+    ended "$name"
+    [ -e "$logs/$name-ended" ] || fail "the lane of $name: it ended before its end"
+done
 
 section 'end'
 read -r passed failed skipped < <(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$logs/counts")

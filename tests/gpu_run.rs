@@ -65,11 +65,13 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
     fs::write(&management, MANAGEMENT).expect("a script");
     fs::set_permissions(&management, fs::Permissions::from_mode(0o755)).expect("a script");
     let path = std::env::var("PATH").expect("a path");
+    // Every preset on an emulated GPU takes half a minute of a processor: `make soak` does that.
+    let parity = std::env::var_os("HEADWATER_SOAK").map_or("", |_| "parity");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu/run.sh");
     let output = on_emulated_gpu(script)
         .args([Path::new(env!("CARGO_BIN_EXE_headwater")), photo.path(), out.path()])
         .env("PATH", format!("{}:{path}", out.path().display()))
-        .env("HEADWATER_GPU_ONLY", "parity epoch speed sanitizer memory")
+        .env("HEADWATER_GPU_ONLY", format!("{parity} epoch speed sanitizer memory"))
         .env("HEADWATER_GPU_IMAGES", "1")
         .env("HEADWATER_GPU_ROUNDS", "1")
         .env("HEADWATER_GPU_PART", "1")
@@ -84,14 +86,10 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         .expect("bash");
     let report = fs::read_to_string(out.path().join("report.md")).expect("a report");
     assert!(output.status.success(), "{report}");
-    for line in [
+    let mut lines = vec![
         "cuda Emulated GPU, 1 threads, 1 images",
-        "dinov2: 60 views in 6 types, no byte differs",
-        "supervised-timm: left to the processor, GPUs have no `timm_rand_augment`",
-        "solarize alone: 1 view, no byte differs",
         "| dinov2 | `resize_tiles` |",
         "| solarize | `finish_views` |",
-        "1 of 1 image decoded by kernels, no byte differs",
         " segments | `decode_bits` |",
         " segments | `make_samples` |",
         " segments | `make_pixels` |",
@@ -102,12 +100,21 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         "| whole back end, processor |",
         "GPU memory 100 MiB, 100 MiB at most",
         "batches by workers on the GPU, also to a receiver's GPU and decoded there: no sample differs",
-        "| parity | passed |",
         "| epoch | passed |",
         "| sanitizer | ",
         "| memory | passed |",
         "all that ran passed",
-    ] {
+    ];
+    if !parity.is_empty() {
+        lines.extend([
+            "dinov2: 60 views in 6 types, no byte differs",
+            "supervised-timm: left to the processor, GPUs have no `timm_rand_augment`",
+            "solarize alone: 1 view, no byte differs",
+            "1 of 1 image decoded by kernels, no byte differs",
+            "| parity | passed |",
+        ]);
+    }
+    for line in lines {
         assert!(report.contains(line), "no `{line}` in\n{report}");
     }
 }

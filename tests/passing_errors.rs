@@ -20,8 +20,8 @@ use crate::support::faulty_files::FaultyFiles;
 use crate::support::fleet::Fleet;
 use crate::support::{data, unix_ms, variable};
 
-/// Batches that are compared at least: more than two epochs of the photographs.
-const BATCHES: usize = 40;
+/// Batches that are compared at least: more than an epoch of the photographs.
+const BATCHES: usize = 20;
 /// Longest wait for a fault to be met.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Each read opens its shard anew.

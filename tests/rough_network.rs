@@ -19,7 +19,7 @@ use crate::support::proxy::{Proxy, Weather};
 use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
 use crate::support::{unix_ms, variable};
 
-const SECONDS_DEFAULT: u64 = 10;
+const SECONDS_DEFAULT: u64 = 6;
 const WEATHERS: [&str; 5] = ["delay", "loss", "slow", "cut", "silence"];
 
 fn make(weather: &Weather, kind: &str, rng: &mut DrawRng) {

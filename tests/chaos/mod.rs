@@ -29,7 +29,7 @@ use crate::support::fleet::Fleet;
 use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks, Stream};
 use crate::support::{unix_ms, variable};
 
-const SECONDS_DEFAULT: u64 = 12;
+const SECONDS_DEFAULT: u64 = 8;
 const WORKERS: usize = 3;
 const WORLD: u32 = 2;
 /// Workers beyond the first read over gRPC: a file that they have open would outlive its storage node.

@@ -22,6 +22,10 @@ TOKENIZER = ROOT / "tests" / "data" / "fields" / "clip-tokenizer.json"
 LIMIT_S = 300
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: trains until it has learnt something; `make test-examples` runs these, too")
+
+
 def program() -> str:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     path = Path(os.environ.get("HEADWATER_BIN", target / "debug" / "headwater"))
