@@ -59,8 +59,7 @@ def train_trial(options, chosen, report, **place):
         optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=chosen["weight_decay"])
         schedule = OneCycleLR(optimizer, rate, total_steps=steps)
         right = 0.0
-        for epoch in range(options.epochs):
-            training.set_epoch(epoch)
+        for epoch in training.epochs(options.epochs):
             train(model, optimizer, schedule, training, "cpu")
             right = accuracy(model, validation, "cpu")
             report(epoch, right)

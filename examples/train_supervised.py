@@ -77,8 +77,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
     with training, validation:
-        for epoch in range(options.epochs):
-            training.set_epoch(epoch)
+        for epoch in training.epochs(options.epochs):
             loss = train(model, optimizer, schedule, training, options.device)
             right = accuracy(model, validation, options.device)
             print(f"epoch {epoch:3}  loss {loss:.4f}  accuracy {right:.3f}", flush=True)

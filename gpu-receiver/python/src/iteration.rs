@@ -1,15 +1,18 @@
 //! One pass over a loader.
 
-use std::sync::Arc;
+use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use headwater_receiver::ReceiverError;
+use headwater_receiver::{Position, ReceiverError};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 
 use crate::batch::Batch;
 use crate::detached::{Detached, detached};
 use crate::errors::{BusyError, raised};
+use crate::loader::check_epoch;
 use crate::pace::Ticket;
 use crate::profiler::Range;
 use crate::shared::Shared;
@@ -20,11 +23,12 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// Name of the wait for a batch in a PyTorch profile.
 const NEXT: &str = "headwater.Iteration.__next__";
 
-/// An iterator over the batches of one epoch, or over the rest of it.
+/// An iterator over the batches of one epoch, or over the rest of it. It begins with its first batch: until then
+/// the loader's place may be set.
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Iteration {
     shared: Arc<Shared>,
-    ticket: Ticket,
+    ticket: OnceLock<Ticket>,
     finished: AtomicBool,
     /// A thread is in `__next__`.
     waiting: AtomicBool,
@@ -42,15 +46,39 @@ struct InNext<'a>(&'a AtomicBool);
 // === impl Iteration ===
 
 impl Iteration {
-    pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket) -> Self {
-        Self { shared, ticket, finished: false.into(), waiting: false.into() }
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, ticket: OnceLock::new(), finished: false.into(), waiting: false.into() }
+    }
+
+    /// Begins, unless it has. Returns what it has left unfinished, if it is the first to do so.
+    fn begin(&self, detached: &Detached) -> PyResult<Option<Position>> {
+        if self.ticket.get().is_some() {
+            return Ok(None);
+        }
+        let receiver = self.shared.receiver(detached)?;
+        let mut pace = self.shared.pace(detached)?;
+        let here = receiver.position();
+        if here.step >= receiver.steps_per_epoch(here.epoch) {
+            // The last batch was taken but not the end after it: the next epoch comes.
+            receiver.next_within(Duration::ZERO).map_err(raised)?;
+        }
+        let here = receiver.position();
+        let start = pace.start(here);
+        let is_left = !pace.was_moved() && start != here;
+        // A state of the very end may be loaded: there is nothing left after it.
+        if !pace.was_moved() {
+            check_epoch(&receiver, start.epoch)?;
+        }
+        receiver.seek(start).map_err(raised)?;
+        let _ = self.ticket.set(pace.begin());
+        Ok((is_left && !self.shared.has_warned.swap(true, Ordering::Relaxed)).then_some(here))
     }
 
     fn take(&self, detached: &Detached) -> PyResult<Taken> {
         let receiver = self.shared.receiver(detached)?;
         // Held while it waits: another iteration that begins meanwhile loses no batch to this one.
         let pace = self.shared.pace(detached)?;
-        if !pace.runs(self.ticket) {
+        if !self.ticket.get().is_some_and(|&ticket| pace.runs(ticket)) {
             return Err(BusyError::new_err(
                 "this iteration is over: since it began, another one over the same loader has, or \
                  the loader was moved elsewhere",
@@ -87,7 +115,9 @@ impl Iteration {
 
     fn end(&self) {
         self.finished.store(true, Ordering::Relaxed);
-        self.shared.running.end(self.ticket);
+        if let Some(&ticket) = self.ticket.get() {
+            self.shared.running.end(ticket);
+        }
     }
 }
 
@@ -100,6 +130,11 @@ impl Iteration {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let _turn = InNext::take(&self.waiting)?;
         let range = Range::begin(py, NEXT)?;
+        if !self.finished.load(Ordering::Relaxed)
+            && let Some(left) = detached(py, |detached| self.begin(detached))?
+        {
+            warn_of_left(py, left)?;
+        }
         while !self.finished.load(Ordering::Relaxed) {
             match detached(py, |detached| self.take(detached))? {
                 Taken::Batch(batch) => {
@@ -126,6 +161,17 @@ impl Drop for Iteration {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A rule of earlier releases has changed: they began the epoch again.
+fn warn_of_left(py: Python<'_>, Position { epoch, step }: Position) -> PyResult<()> {
+    let text = format!(
+        "the iteration over epoch {epoch} was left before step {step}, and this one is over epoch {}, as PyTorch's loaders \
+         draw anew: `set_epoch({epoch})` takes the same batches again, and `seek({epoch}, {step})` the rest",
+        epoch.saturating_add(1)
+    );
+    let category = py.get_type::<PyUserWarning>();
+    PyErr::warn(py, &category, &CString::new(text)?, 1)
 }
 
 // === impl InNext ===

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use headwater_core::sampler::{State, Term};
+use headwater_core::sampler::{EpochEnd, State, Term};
 use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError, Resume};
 use headwater_telemetry::Target;
 use pyo3::exceptions::PyTypeError;
@@ -149,32 +148,18 @@ impl Loader {
             telemetry::ready(detached);
             let mut pace = Pace::default();
             if opened.receiver.config().resume != Resume::No {
-                pace.moved_to(opened.receiver.position());
+                pace.resumed_at(opened.receiver.position());
             }
             Ok(Self { shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max)) })
         })
     }
 
-    /// Begins an iteration over an epoch. It ends a running iteration, whose next call raises
-    /// `BusyError`.
+    /// An iteration over an epoch, which begins with its first batch. It then ends a running iteration, whose next call
+    /// raises `BusyError`.
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iteration> {
-        let ticket = detached(py, |detached| {
-            let receiver = self.shared.receiver(detached)?;
-            let mut pace = self.shared.pace(detached)?;
-            let here = receiver.position();
-            if here.step >= receiver.steps_per_epoch(here.epoch) {
-                // The last batch was taken but not the end after it: the next epoch comes.
-                receiver.next_within(Duration::ZERO).map_err(raised)?;
-            }
-            let start = pace.start(receiver.position());
-            // A state of the very end may be loaded: there is nothing left after it.
-            if !pace.was_moved() {
-                check_epoch(&receiver, start.epoch)?;
-            }
-            receiver.seek(start).map_err(raised)?;
-            Ok::<_, PyErr>(pace.begin())
-        })?;
-        Ok(Iteration::new(Arc::clone(&self.shared), ticket))
+        // Who has closed it, or forked, hears of it here.
+        self.with(py, |_| Ok(()))?;
+        Ok(Iteration::new(Arc::clone(&self.shared)))
     }
 
     /// Steps of the current epoch, the same on every rank.
@@ -195,17 +180,74 @@ impl Loader {
     }
 
     /// Sets the epoch of the next iteration: the whole epoch, or its rest after a loaded state
-    /// that was not iterated yet.
+    /// that was not iterated yet. Raises `ConfigError` for an epoch before that of such a state.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         detached(py, |detached| {
             let receiver = self.shared.receiver(detached)?;
             check_epoch(&receiver, epoch)?;
             let mut pace = self.shared.pace(detached)?;
             match pace.set_epoch(epoch) {
-                Some(start) => receiver.seek(start).map_err(raised),
-                None => Ok(()),
+                Ok(Some(start)) => receiver.seek(start).map_err(raised),
+                Ok(None) => Ok(()),
+                Err(Position { epoch: resumed, step }) => Err(ConfigError::new_err(format!(
+                    "set_epoch({epoch}): a state of epoch {resumed}, step {step} was loaded, and epoch {epoch} would be \
+                     trained on once more: go on with `for epoch in loader.epochs(n)`, which begins there, or go back on \
+                     purpose with `seek({epoch}, 0)`"
+                ))),
             }
         })
+    }
+
+    /// The epochs from the current one up to `end`, each set when it comes: `for epoch in loader.epochs(100): for batch
+    /// in loader: ..`. After a resume it begins with the rest of the state's epoch.
+    fn epochs(slf: PyRef<'_, Self>, end: u32) -> PyResult<Bound<'_, PyAny>> {
+        let py = slf.py();
+        let first = slf.with(py, |receiver| {
+            let here = receiver.position();
+            let is_over = here.step >= receiver.steps_per_epoch(here.epoch);
+            Ok(here.epoch.saturating_add(is_over.into()))
+        })?;
+        let epochs = py.import("headwater.sampling")?.getattr("epochs")?;
+        epochs.call1((slf, first, end))
+    }
+
+    /// Where frameworks look for `set_epoch`, a `headwater.sampling.Sampler`.
+    #[getter]
+    fn sampler(slf: PyRef<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        let py = slf.py();
+        py.import("headwater.sampling")?.getattr("Sampler")?.call1((slf,))
+    }
+
+    /// None: `sampler` has all that is asked of one.
+    #[getter]
+    fn batch_sampler(&self) -> Option<u32> {
+        None
+    }
+
+    /// Where frameworks look for the number of samples, a `headwater.sampling.Dataset`.
+    #[getter]
+    fn dataset(slf: PyRef<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        let py = slf.py();
+        let samples: u64 = slf.shared.manifests.iter().map(|manifest| manifest.samples()).sum();
+        py.import("headwater.sampling")?.getattr("Dataset")?.call1((samples,))
+    }
+
+    /// Samples in this rank's batch.
+    #[getter]
+    fn batch_size(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |receiver| Ok(receiver.config().batch_samples))
+    }
+
+    /// Whether an epoch's last batch is dropped where it would be short.
+    #[getter]
+    fn drop_last(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |receiver| Ok(receiver.config().epoch_end == EpochEnd::DropLast))
+    }
+
+    /// 0: no processes of PyTorch's load data.
+    #[getter]
+    fn num_workers(&self) -> u32 {
+        0
     }
 
     /// Makes the next iteration begin at this step and go on to the end of the epoch. Ends a
@@ -247,7 +289,7 @@ impl Loader {
             let receiver = self.shared.receiver(detached)?;
             let mut pace = self.shared.pace(detached)?;
             let restored = receiver.restore(state, allow).map_err(raised)?;
-            pace.moved_to(Position { epoch: restored.epoch, step: restored.step });
+            pace.resumed_at(Position { epoch: restored.epoch, step: restored.step });
             Ok(())
         })
     }
@@ -394,7 +436,7 @@ impl Loader {
 }
 
 /// Refuses an epoch that the loader does not have: an iteration over it would be silently empty.
-fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
+pub(crate) fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
     match receiver.config().epochs {
         0 => Ok(()),
         epochs if epoch < epochs => Ok(()),

@@ -1,8 +1,8 @@
 //! Where the next iteration begins, and which one is under way.
 //!
-//! The rules are PyTorch's: a new iteration is a new pass, unless a state was loaded since. There
-//! is one at a time: a new one ends the one before, which some callers keep when they are done
-//! with it (Lightning while it makes the next, a notebook in the traceback of an error).
+//! The rules are PyTorch's: a new iteration is a new pass with an order of its own, unless a state was loaded since, and
+//! it begins with its first batch. There is one at a time: a new one ends the one before, which some callers keep when
+//! they are done with it (Lightning while it makes the next, a notebook in the traceback of an error).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,8 @@ use headwater_receiver::Position;
 pub(crate) struct Pace {
     /// Where the next iteration begins, if that was said.
     next: Option<Position>,
+    /// A state says so, and nothing was taken since.
+    is_resumed: bool,
     running: Arc<Running>,
     issued: u64,
 }
@@ -51,10 +53,11 @@ impl Pace {
         self.running.0.load(Ordering::Acquire) == ticket.0
     }
 
-    /// Position of the first batch of an iteration that begins now: the given one, or else the
-    /// start of the current epoch.
+    /// Position of the first batch of an iteration that begins now: the given one, or else the start of an epoch. That is
+    /// the next one where the current one was left, or runs.
     pub(crate) fn start(&self, here: Position) -> Position {
-        self.next.unwrap_or(Position { epoch: here.epoch, step: 0 })
+        let begun = u32::from(here.step > 0);
+        self.next.unwrap_or(Position { epoch: here.epoch.saturating_add(begun), step: 0 })
     }
 
     /// Whether a state or a call has set the position of the next iteration.
@@ -64,7 +67,7 @@ impl Pace {
 
     /// Begins the iteration at the position that [`Pace::start`] gave.
     pub(crate) fn begin(&mut self) -> Ticket {
-        self.next = None;
+        (self.next, self.is_resumed) = (None, false);
         self.issued += 1;
         self.running.0.store(self.issued, Ordering::Release);
         Ticket(self.issued)
@@ -72,18 +75,29 @@ impl Pace {
 
     /// The stream was moved: the next iteration begins here, and none is running.
     pub(crate) fn moved_to(&mut self, place: Position) {
-        self.next = Some(place);
+        (self.next, self.is_resumed) = (Some(place), false);
         self.running.0.store(0, Ordering::Release);
+    }
+
+    /// As [`Pace::moved_to`], by a state.
+    pub(crate) fn resumed_at(&mut self, place: Position) {
+        self.moved_to(place);
+        self.is_resumed = true;
     }
 
     /// The next iteration is over this epoch: whole, or from the place in it that the stream was
     /// moved to and not iterated yet. Returns where to go at once, so that batches are made ahead.
-    pub(crate) fn set_epoch(&mut self, epoch: u32) -> Option<Position> {
-        if self.next.is_some_and(|next| next.epoch == epoch) {
-            return None;
+    ///
+    /// # Errors
+    /// The place of a state that was loaded and lies behind it: that epoch would be trained on once more.
+    pub(crate) fn set_epoch(&mut self, epoch: u32) -> Result<Option<Position>, Position> {
+        match self.next {
+            Some(next) if next.epoch == epoch => return Ok(None),
+            Some(next) if self.is_resumed && epoch < next.epoch => return Err(next),
+            _ => {}
         }
         let start = Position { epoch, step: 0 };
-        self.next = Some(start);
-        self.running.is_none().then_some(start)
+        (self.next, self.is_resumed) = (Some(start), false);
+        Ok(self.running.is_none().then_some(start))
     }
 }

@@ -1,6 +1,7 @@
 //! What a loader and its iterations share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use headwater_core::{Manifest, Recipe};
 use headwater_local::{LocalError, Services};
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pace: CallingLock<Pace>,
     /// The iteration under way.
     pub(crate) running: Arc<Running>,
+    /// That an iteration was left was said.
+    pub(crate) has_warned: AtomicBool,
     /// Bytes at which a trace ends by default.
     pub(crate) trace_bytes_max: u64,
     made_in: u32,
@@ -58,6 +61,7 @@ impl Shared {
             }),
             running: pace.running(),
             pace: CallingLock::new(pace),
+            has_warned: AtomicBool::new(false),
             trace_bytes_max,
             made_in: std::process::id(),
         }

@@ -209,6 +209,21 @@ def test_a_resume_goes_on_within_the_epoch_after_the_newest_checkpoint(dino, sto
     assert train(dino(**options), whole[done][0])[0] == whole[done:]
 
 
+def test_the_loop_of_dino_loaders_readme_goes_on_after_a_resume_though_it_counts_from_0(dino, tmp_path):
+    whole, _ = train(dino())
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_every_steps": 4, "resume": True}
+    with dino(**options) as loader:
+        _, kept = train(loader, stop_after=21)
+    with dino(**options) as loader:
+        with pytest.warns(UserWarning, match="epochs before 1 are done.*resumed at epoch 1 step .*range") as warned:
+            again, _ = train(loader)
+        assert len(warned) == 1
+        assert again == whole[kept:]
+        # From now on epochs are what they are called.
+        loader.set_epoch(0)
+        assert (next(iter(loader)).batch.epoch, loader.epoch) == (0, 0)
+
+
 def test_weights_may_be_set_by_another_thread(dino):
     loader = dino(names=("photos", "others"))
     assert loader.loader.weights == {"photos": 0.5, "others": 0.5}

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import warnings
 
 import headwater
 import pytest
@@ -43,17 +44,72 @@ def test_set_epoch_goes_to_the_start_of_any_epoch(make):
     assert {batch.epoch for batch in loader} == {7}
 
 
-def test_a_new_iteration_after_a_break_begins_the_epoch_again(make):
+def test_a_new_iteration_after_a_break_is_over_the_next_epoch_as_pytorch_draws_anew(make):
     loader = make()
-    seen = []
+    seen = [next(iter(make())).digest]
     for batch in loader:
-        seen.append(batch.digest)
         if batch.step == 4:
             break
     assert loader.step == 5
-    again = digests(loader)
-    assert len(again) == STEPS
-    assert again[:5] == seen
+    with pytest.warns(UserWarning, match=r"epoch 0 was left before step 5.*`set_epoch\(0\)`.*`seek\(0, 5\)`"):
+        seen.append(next(iter(loader)).digest)
+    # Once.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen += [next(iter(loader)).digest for _ in range(4)]
+    assert seen == [next(iter(epoch_of(make(), epoch))).digest for epoch in range(6)]
+    loader.set_epoch(0)
+    assert digests(loader) == digests(make())
+
+
+def epoch_of(loader, epoch):
+    loader.set_epoch(epoch)
+    return loader
+
+
+def test_an_iteration_begins_with_its_first_batch(make):
+    loader = make()
+    running, later = iter(loader), iter(loader)
+    assert [next(running).step for _ in range(3)] == [0, 1, 2]
+    # What is set before holds for it, and a loaded state too.
+    loader.set_epoch(3)
+    assert (next(later).epoch, loader.step) == (3, 1)
+    with pytest.raises(headwater.BusyError, match="this iteration is over"):
+        next(running)
+    later = iter(loader)
+    loader.seek(2, 5)
+    assert (next(later).epoch, loader.step) == (2, 6)
+    # One that never began ends nothing.
+    del running
+    never = iter(loader)
+    never.close()
+    assert list(never) == [] and next(later).step == 6
+
+
+def test_frameworks_find_pytorchs_names(make):
+    loader = make()
+    later = iter(loader)
+    loader.sampler.set_epoch(2)
+    assert next(later).epoch == 2
+    assert (len(loader.sampler), len(loader.dataset), loader.batch_size) == (64, 64, 4)
+    assert (loader.num_workers, loader.drop_last) == (0, True)
+    assert not make(epoch_end="short_last").drop_last
+    with pytest.raises(TypeError, match="iterate over the headwater.Loader"):
+        iter(loader.sampler)
+    with pytest.raises(TypeError, match="samples come in batches"):
+        loader.dataset[0]
+
+
+def test_epochs_are_set_one_after_another(make):
+    loader = make()
+    seen = []
+    for epoch in loader.epochs(3):
+        for batch in loader:
+            seen.append((epoch, batch.epoch, batch.step))
+            if epoch == 1:
+                break
+    assert seen == [(0, 0, step) for step in range(STEPS)] + [(1, 1, 0)] + [(2, 2, step) for step in range(STEPS)]
+    assert list(loader.epochs(3)) == []
 
 
 def test_after_a_break_a_seek_to_its_own_place_goes_on(make):
@@ -82,7 +138,8 @@ def test_a_new_iteration_ends_the_one_before(make):
     older = iter(loader)
     assert next(older).step == 0
     newer = iter(loader)
-    assert next(newer).step == 0
+    batch = next(newer)
+    assert (batch.epoch, batch.step) == (1, 0)
     with pytest.raises(headwater.BusyError, match="this iteration is over"):
         next(older)
     del older
@@ -161,7 +218,7 @@ def test_after_the_last_epoch_an_iteration_is_refused_and_not_silently_empty(mak
     whole = [digests(loader), digests(loader)]
     assert [len(epoch) for epoch in whole] == [STEPS, STEPS]
     with pytest.raises(headwater.ConfigError) as refused:
-        iter(loader)
+        next(iter(loader))
     assert str(refused.value) == (
         "this loader has no epoch 2: `epochs` = 2 ends its stream after epoch 1; `set_epoch(0)` begins "
         "again, and without `epochs` the stream has no end"
@@ -191,7 +248,7 @@ def test_a_state_of_the_end_leaves_nothing(make):
     resumed.load_state_dict(loader.state_dict())
     assert list(resumed) == []
     with pytest.raises(headwater.ConfigError, match="`epochs` = 1"):
-        iter(resumed)
+        next(iter(resumed))
 
 
 def test_seek_begins_the_next_iteration_anywhere(make):

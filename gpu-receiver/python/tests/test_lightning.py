@@ -44,7 +44,7 @@ def fit(model, validation=None, resume=None, **options):
     trainer = lightning.Trainer(
         accelerator="cpu",
         logger=False,
-        enable_checkpointing=False,
+        enable_checkpointing="callbacks" in options,
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
@@ -103,3 +103,38 @@ def test_a_fit_that_is_lost_in_mid_epoch_goes_on_with_the_next_batch(make, tmp_p
     fit(resumed, max_epochs=2, resume=checkpoint)
     assert lost.seen == expected[:5]
     assert resumed.seen == expected[5:]
+
+
+# PyTorch's loaders draw anew for each iteration.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("given", [lambda loader: loader, IterableDataset, plain])
+def test_epochs_that_are_limited_are_not_the_same_batches_again(make, given):
+    model = Model(given(make()))
+    fit(model, max_epochs=4, limit_train_batches=3)
+    loader = make()
+    whole = [keys(loader) for _ in range(4)]
+    assert model.seen == sum((epoch[:3] for epoch in whole), [])
+
+
+# Lightning asks for an iterator, loads its state and sets the epoch, and then takes the first batch.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (lambda loader: loader, "epoch=1-step=32"),
+        (lambda loader: loader, "epoch=0-step=6"),
+        (IterableDataset, "epoch=1-step=32"),
+        (IterableDataset, "epoch=0-step=6"),
+        # At an epoch's end Lightning restores no StatefulDataLoader, and sets no epoch in it.
+        (stateful, "epoch=0-step=6"),
+    ],
+)
+def test_a_fit_goes_on_from_the_checkpoints_that_lightning_writes_by_itself(make, tmp_path, given, name):
+    loader = make()
+    expected = [batch for _ in range(3) for batch in keys(loader)]
+    callback = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, filename="{epoch}-{step}", save_top_k=-1)
+    options = {"val_check_interval": 6} if "step=6" in name else {}
+    fit(Model(given(make())), make(datasets=["others"]), max_epochs=2, callbacks=[callback], **options)
+    resumed = Model(given(make()))
+    fit(resumed, make(datasets=["others"]), resume=tmp_path / f"{name}.ckpt", max_epochs=3, **options)
+    assert resumed.seen == expected[int(name.split("=")[-1]) :]

@@ -181,3 +181,21 @@ def test_weights_set_on_the_way_are_in_the_state(make):
     resumed = make(**options)
     resumed.load_state_dict(state)
     assert [batch.keys for batch in resumed] == seen[4:]
+
+
+def test_a_resumed_run_may_not_train_on_epochs_that_are_done_by_mistake(make):
+    loader = make()
+    whole = [(batch.epoch, batch.step, batch.digest) for _ in range(3) for batch in loader]
+    loader.seek(1, 9)
+    state = loader.state_dict()
+    resumed = make()
+    resumed.load_state_dict(state)
+    with pytest.raises(headwater.ConfigError, match=r"a state of epoch 1, step 9 was loaded.*in loader.epochs\(n\)`.*`seek\(0, 0\)`"):
+        resumed.set_epoch(0)
+    taken = [(batch.epoch, batch.step, batch.digest) for _ in resumed.epochs(3) for batch in resumed]
+    assert taken == whole[16 + 9 :]
+    # On purpose, and once something was taken, anywhere.
+    resumed.set_epoch(0)
+    resumed.load_state_dict(state)
+    resumed.seek(0, 0)
+    assert next(iter(resumed)).epoch == 0

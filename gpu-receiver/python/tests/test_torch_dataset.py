@@ -58,17 +58,15 @@ def test_epochs_and_states_are_the_loaders(make):
     assert [keys(batch) for batch in resumed] == direct[STEPS + 7 : 2 * STEPS]
 
 
-def test_an_epoch_that_leaves_a_loaded_place_warns(make, recwarn):
+def test_an_epoch_before_that_of_a_loaded_state_is_refused(make):
     state = {**make().state_dict(), "epoch": 2}
     dataset = IterableDataset(make())
     dataset.load_state_dict(state)
-    with pytest.warns(UserWarning, match=r"set_epoch\(0\) leaves epoch 2, whose state was loaded"):
-        dataset.set_epoch(0)
+    with pytest.raises(headwater.ConfigError, match=r"set_epoch\(0\): a state of epoch 2, step 0 was loaded"):
+        dataset.sampler.set_epoch(0)
     # Only what was loaded and not iterated yet.
-    dataset.load_state_dict(state)
     next(iter(dataset))
     dataset.set_epoch(0)
-    assert not recwarn.list
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -9,15 +9,15 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn
 
 from torch.utils import data
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from . import Loader
 from .errors import ConfigError, ForkError
+from .sampling import Sampler
 from .torch_batch import TorchBatch
 
 __all__ = ["IterableDataset"]
@@ -48,8 +48,6 @@ class IterableDataset(data.IterableDataset):
         if not isinstance(loader, Loader):
             raise TypeError(f"IterableDataset(loader): give a headwater.Loader, not {type(loader).__name__}")
         self.loader = loader
-        # Epoch of a loaded state that was not iterated yet.
-        self._loaded_epoch: Optional[int] = None
 
     def __iter__(self) -> Iterator[TorchBatch]:
         if data.get_worker_info() is not None:
@@ -59,8 +57,6 @@ class IterableDataset(data.IterableDataset):
         return self._batches()
 
     def _batches(self) -> Iterator[TorchBatch]:
-        # The loader's iteration begins with the first batch: a state may be loaded before it.
-        self._loaded_epoch = None
         for batch in self.loader:
             yield batch.torch()
 
@@ -69,15 +65,18 @@ class IterableDataset(data.IterableDataset):
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after `load_state_dict`."""
-        if self._loaded_epoch not in (None, epoch):
-            warnings.warn(
-                f"set_epoch({epoch}) leaves epoch {self._loaded_epoch}, whose state was loaded; to go on there, set "
-                "that epoch (with Accelerate: call set_epoch of the prepared DataLoader)",
-                stacklevel=2,
-            )
-        self._loaded_epoch = None
+        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after `load_state_dict`. Raises
+        `ConfigError` for an epoch before that of a state that was loaded and not iterated yet."""
         self.loader.set_epoch(epoch)
+
+    @property
+    def sampler(self) -> Sampler:
+        """Where frameworks look for `set_epoch`."""
+        return Sampler(self.loader)
+
+    @property
+    def batch_sampler(self) -> None:
+        """None: `sampler` has all that is asked of one."""
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the next batch, as in `headwater.Loader.state_dict`."""
@@ -86,7 +85,6 @@ class IterableDataset(data.IterableDataset):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Makes the next iteration continue where the state was taken."""
         self.loader.load_state_dict(state_dict)
-        self._loaded_epoch = self.loader.epoch
 
     def __reduce__(self) -> NoReturn:
         # If workers are not forked, the dataset is sent to them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -103,19 +104,44 @@ class DINODataLoader:
         self.loader = _open_loader(specs, elsewhere, settings)
         if resume:
             _check_one_place(self.loader)
+        # Until it is iterated.
+        self._resumed_epoch: Optional[int] = self.loader.epoch if resume else None
+        self._is_done = self._has_warned = False
         self._every_steps = config.checkpoint_every_steps
         self._split = Splitter(self.loader.recipe, config.output_dtype)
 
     def __iter__(self) -> Iterator[DINOBatch]:
+        if self._is_done:
+            return iter(())
+        self._resumed_epoch = None
         return map(self._split, self.loader)
 
     def __len__(self) -> int:
         """Steps of an epoch, the same on every rank."""
         return len(self.loader)
 
+    @property
+    def epoch(self) -> int:
+        """The current epoch."""
+        return self.loader.epoch
+
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after a resume."""
-        self.loader.set_epoch(epoch)
+        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after a resume. dino_loader's scripts
+        count from 0 after a resume, too: an iteration over an epoch that is done has no batches then."""
+        if self._resumed_epoch is None:
+            self.loader.set_epoch(epoch)
+            return
+        self._is_done = epoch < self._resumed_epoch
+        if not self._is_done:
+            self._resumed_epoch = None
+            self.loader.set_epoch(epoch)
+        elif not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"epochs before {self._resumed_epoch} are done, and their iterations are empty: the run was resumed at "
+                f"epoch {self.loader.epoch} step {self.loader.step}; begin with `for epoch in range(loader.epoch, n)`",
+                stacklevel=2,
+            )
 
     def checkpoint(self, step: int) -> None:
         """Writes `dl_state_{step:09}.json` every `checkpoint_every_steps`, on rank 0; otherwise does nothing."""
@@ -137,6 +163,7 @@ class DINODataLoader:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continues where the state was taken, as `headwater.Loader.load_state_dict` does."""
         self.loader.load_state_dict(state_dict)
+        self._resumed_epoch, self._is_done = self.loader.epoch, False
 
     def close(self) -> None:
         """Ends all sessions and threads. Batches that you hold stay valid."""

@@ -1,0 +1,49 @@
+"""What frameworks read of a loader besides its batches: PyTorch's names for the epoch and the number of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from . import Loader
+
+__all__ = ["Dataset", "Sampler"]
+
+
+class Sampler:
+    """The epoch of a loader, as of a `DistributedSampler`: Lightning calls `loader.sampler.set_epoch`."""
+
+    def __init__(self, loader: Loader):
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the next iteration, as `headwater.Loader.set_epoch`."""
+        self._loader.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        """This rank's samples in an epoch; fewer where the last batch is short."""
+        return len(self._loader) * self._loader.batch_size
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("the order of samples is the loader's: iterate over the headwater.Loader")
+
+
+class Dataset:
+    """The number of samples of all datasets together; the samples themselves come in batches."""
+
+    def __init__(self, samples: int):
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise TypeError("samples come in batches: iterate over the headwater.Loader")
+
+
+def epochs(loader: Loader, first: int, end: int) -> Iterator[int]:
+    """Each epoch of `first` to `end`, set before it is given."""
+    for epoch in range(first, end):
+        loader.set_epoch(epoch)
+        yield epoch
