@@ -184,7 +184,7 @@ fn batches_of_several_sizes_are_those_of_a_plain_loop_whoever_makes_them() {
     let config = config(&mut fleet);
     let mut plain = Plain::new(&fleet, &config);
 
-    // Both workers, of which the first one is killed in mid-epoch.
+    // Both workers; the first one is killed in mid-epoch.
     let receiver = open(&config);
     let mut digests: Vec<Digest> = Vec::new();
     let (mut groups, mut state) = (Vec::new(), None);

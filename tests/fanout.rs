@@ -73,7 +73,7 @@ fn take(receiver: &Receiver, before: impl Fn(u64)) -> Digests {
     }
 }
 
-/// What one receiver takes alone, from a worker that shares nothing.
+/// What one receiver takes by itself, from a worker that shares nothing.
 fn alone(config: &ReceiverConfig) -> Digests {
     let mut fleet = fleet(1, "");
     let config = ReceiverConfig { workers: fleet.config().workers, ..config.clone() };

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::emulation;
 
-/// The script's `nvidia-smi`: a GPU of which somebody uses 100 MiB.
+/// The script's `nvidia-smi`: somebody uses 100 MiB of a GPU.
 const MANAGEMENT: &str =
     "#!/bin/sh\ncase $* in *memory.used*) echo 100 ;; *) echo Emulated GPU ;; esac\n";
 

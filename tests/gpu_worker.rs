@@ -12,7 +12,7 @@ use crate::emulation;
 use crate::support;
 use crate::support::fleet::{Fleet, Node};
 
-/// What a worker is told that has to take a GPU.
+/// Configuration of a worker that has to take a GPU.
 const CUDA: &str = "backend = \"cuda\"\ncuda_memory_bytes = 67108864";
 const ENDS: Duration = Duration::from_secs(60);
 
@@ -51,7 +51,7 @@ fn counter(node: &Node, name: &str) -> u64 {
     node.counter(name, "")
 }
 
-/// Waits until so many samples have been counted as delivered, which is after they are.
+/// Waits until `samples` samples have been counted as delivered, which is after they are.
 fn delivered(node: &Node, samples: u64) {
     let end = Instant::now() + ENDS;
     while counter(node, "headwater_augment_samples_total") < samples {

@@ -47,7 +47,7 @@ impl Sweep {
         Self { fleet, config, extra }
     }
 
-    /// A trial that shares, with a step of so many ms; `keep`: batches that are kept.
+    /// A trial that shares, with a step of `step_ms` ms; `keep`: batches that are kept.
     fn trial(&self, name: &str, keep: usize, step_ms: u32) -> Ranks {
         let keep = format!("receiver.host_batches={keep}");
         let extra = ["--set", "receiver.host_share=true", "--set", &keep, "--step-ms"];
@@ -70,9 +70,9 @@ impl Sweep {
         self.fleet.worker(0).counter("headwater_augment_parts_total", "outcome=\"done\"")
     }
 
-    /// Several trials have had as many parts made as one alone, whatever a slow machine made twice to be sure: each
-    /// trial for itself would have had twice or three times as many. Beside them, what the process has made ahead of
-    /// the last batch, and the one that it offers next.
+    /// Several trials have had as many parts made as one by itself, whatever a slow machine made twice to be sure:
+    /// each trial for itself would have had twice or three times as many. Beside them, what the process has made
+    /// ahead of the last batch, and the one that it offers next.
     #[track_caller]
     fn made_once(&mut self, before: u64, made_alone: u64) {
         let ahead = u64::from(self.config.window_batches + 2) * PARTS;
@@ -222,7 +222,7 @@ fn whatever_a_trial_no_longer_wants_is_released_once() {
     assert!(trial.stats().host_batches >= before + STEPS as u64 - 3);
 }
 
-/// A service in a batch of which nobody is more than four ahead of another.
+/// A service in a batch where nobody is more than four ahead of another.
 fn in_step(fleet: &mut Fleet) -> SharedHost {
     let config = ReceiverConfig {
         batch_samples: BATCH,

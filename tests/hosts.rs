@@ -132,8 +132,8 @@ fn config(fleet: &mut Fleet, workers: &[String]) -> ReceiverConfig {
     ReceiverConfig { storage, workers: workers.to_vec(), epochs: 1, ..ReceiverConfig::default() }
 }
 
-/// Both listen on `0.0.0.0:7402`, and the rank is told to listen nowhere in particular: each worker
-/// has its host's name, and is told the rank's address on the way to it.
+/// Both listen on `0.0.0.0:7402`, and the rank's configuration names no address to listen on: each
+/// worker has its host's name, and learns the rank's address on the way to it.
 #[test]
 fn workers_on_other_hosts_have_names_of_their_own_and_reach_the_rank() {
     let Some((mut fleet, hosts)) = fleet() else { return };

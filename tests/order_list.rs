@@ -67,7 +67,7 @@ fn two_ranks_take_slices_of_the_list_and_one_rank_goes_on() {
     let shards = support::data("photos/photos-{000000..000003}.tar").display().to_string();
     let mut fleet = Fleet::start(&shards, 1);
     let list = fleet.dir().join("order.npy");
-    // Two epochs: some samples of all shards, backwards, of which one comes twice; then others.
+    // Two epochs: some samples of all shards, backwards, and one of them comes twice; then others.
     let first: Vec<u64> = std::iter::once(203).chain((0..35).rev().map(|n| n * 7)).collect();
     let second: Vec<u64> = (0..36).map(|n| n * 5).collect();
     npy(&list, "(2, 36)", &[first.clone(), second.clone()].concat());

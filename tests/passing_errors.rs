@@ -29,7 +29,7 @@ const ONE_SHARD: &str = "open_shards_max = 1";
 /// Whether workers read shards as files.
 const WAYS: [&str; 2] = ["local_files = \"auto\"", "local_files = \"off\""];
 
-/// A dataset of one's own to do things to.
+/// A dataset that only this test uses, to do things to.
 struct Photos {
     folder: tempfile::TempDir,
     shards: Vec<PathBuf>,
@@ -78,7 +78,7 @@ fn config(fleet: &mut Fleet) -> ReceiverConfig {
     ReceiverConfig { batch_samples: 16, shuffle_block: 1, epochs: 1_000_000, ..fleet.config() }
 }
 
-/// Batches as they come, so many at least and until `met`; none of their samples stands in for another.
+/// Batches as they come, `least` at least and until `met`; none of their samples stands in for another.
 fn taken(config: ReceiverConfig, least: usize, mut met: impl FnMut() -> bool) -> Vec<Digest> {
     let receiver = Fleet::open(config);
     let (mut digests, end) = (Vec::new(), Instant::now() + LIMIT);

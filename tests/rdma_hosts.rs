@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::emulation;
 
-/// Calls every host 127.0.0.1, and runs there what it is told.
+/// Calls every host 127.0.0.1, and runs the command there.
 const SSH: &str = r#"#!/bin/bash
 if [ "$1" = -G ]; then echo "hostname 127.0.0.1"; exit; fi
 while [ "${1:0:1}" = - ]; do shift 2; done

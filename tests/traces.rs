@@ -50,7 +50,7 @@ fn merged(folder: &Path, traces: &[PathBuf], to: &str) -> PathBuf {
     out
 }
 
-/// Waits until a file has so many bytes.
+/// Waits until a file has `bytes` bytes.
 fn grown(path: &Path, bytes: u64) {
     let begun = Instant::now();
     while fs::metadata(path).map_or(0, |found| found.len()) < bytes {

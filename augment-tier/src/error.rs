@@ -41,7 +41,7 @@ pub enum AugmentError {
     /// The storage tier cannot be reached.
     #[error(transparent)]
     Storage(StorageClientError),
-    /// The GPU that was asked for cannot be had.
+    /// The GPU that was asked for is not available.
     #[error(
         "augment.backend is `cuda`, but {reason}; or set augment.backend to \"auto\" or \"cpu\""
     )]
@@ -144,7 +144,7 @@ pub enum SessionError {
         /// Why not.
         reason: String,
     },
-    /// A manifest cannot be had.
+    /// A manifest is not available.
     #[error("manifest of dataset `{dataset}`: {}", error_chain(.source))]
     Storage {
         /// Name of the dataset.

@@ -112,7 +112,7 @@ impl Pool {
         self.shared.samples_at_once
     }
 
-    /// Queues `units` units of so many bytes each: sessions share the threads by bytes.
+    /// Queues `units` units of `unit_bytes` bytes each: sessions share the threads by bytes.
     pub(crate) fn submit(
         &self,
         place: QueuePlace,

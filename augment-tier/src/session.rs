@@ -182,7 +182,7 @@ impl Leases {
     fn begin(&mut self, lease: PartLease) -> Result<(), SessionError> {
         let id = lease.lease;
         if self.draining {
-            // It was on its way when the receiver was told.
+            // The lease was on its way when the receiver learned of the draining.
             let message = "this worker is draining".to_owned();
             let failure = Failure { lease: id, kind: FailureKind::Retry, message };
             return self.outbox.send(FromWorker::Failed(failure));

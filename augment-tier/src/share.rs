@@ -31,7 +31,7 @@ pub(crate) struct Made {
     pub(crate) report: Arc<Report>,
 }
 
-/// What each receiver of a part is told.
+/// What each receiver of a part learns about it.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) checksum: u64,
@@ -61,7 +61,7 @@ pub(crate) enum Claim {
     Kept(Made),
     /// Somebody makes it.
     Waits(Waiter),
-    /// The caller is to have it made.
+    /// The caller must have it made.
     Makes(Waiter, Making),
 }
 
@@ -151,14 +151,14 @@ impl Share {
         self.lock().delivered(key, session);
     }
 
-    /// Leave for a link to read so many bytes of a part where it lies. `None` where links read so much
-    /// already that a slow one could keep parts from being made.
+    /// Permission for a link to read `bytes` bytes of a part where it lies. `None` where links read so
+    /// much already that a slow one could keep parts from being made.
     pub(crate) fn lend(self: &Arc<Self>, bytes: u64) -> Option<Lent> {
         let may = self.lock().lend(bytes, self.share_bytes / 2);
         may.then(|| Lent { share: Arc::clone(self), bytes })
     }
 
-    /// Memory for a part of so many bytes, which must be one that [`Share::takes`]. Parts that are kept go
+    /// Memory for a part of `bytes` bytes, which must be one that [`Share::takes`]. Parts that are kept go
     /// for it; waits while all of them are being made or read.
     pub(crate) async fn memory(&self, bytes: u64) -> Result<PartMemory, LeaseError> {
         let bytes = bytes.next_multiple_of(MEMORY_STEP_BYTES);

@@ -14,7 +14,7 @@ use crate::sample_order::SampleOrder;
 /// No batch has this number.
 const NOWHERE: u64 = u64::MAX;
 
-/// Says when a checkpoint falls due: every so many steps, on rank 0 only.
+/// Says when a checkpoint falls due: every `every_steps` steps, on rank 0 only.
 pub(crate) struct AutoSave {
     folder: CheckpointFolder,
     every_steps: u64,
@@ -42,9 +42,9 @@ impl AutoSave {
         })
     }
 
-    /// Whether a checkpoint of this place is to be written; once each time that the stream comes to it: when it has
-    /// gone back, what was written there before is of another course. Counts batches that are made: the job-wide step
-    /// has gaps where short ones are left out, and a multiple may lie in one.
+    /// Whether to write a checkpoint of this place; once each time that the stream comes to it: when it has gone
+    /// back, what was written there before is of another course. Counts batches that are made: the job-wide step has
+    /// gaps where short ones are left out, and a multiple may lie in one.
     pub(crate) fn is_due(&self, order: &SampleOrder, at: Position) -> bool {
         let number = order.batch_number(at.epoch, at.step);
         let has_moved = self.last.swap(number, Ordering::Relaxed) != number;
@@ -141,7 +141,7 @@ mod tests {
         SampleOrder::new(sampler())
     }
 
-    /// Keeps what is told as a warning.
+    /// Keeps the warnings of the log.
     #[derive(Clone, Default)]
     struct Warnings(Arc<Mutex<String>>);
 

@@ -47,7 +47,7 @@ pub(crate) struct Home {
 pub(crate) enum Hold {
     /// A slot of this receiver, which goes back through this. It has a place for every slot.
     Slot(Sender<SlotId>),
-    /// A slot of this host's service, which it leaves alone as long as this is there.
+    /// A slot of this host's service, which does not touch it as long as this is there.
     Delivery(#[expect(dead_code, reason = "its end is what counts")] Delivery),
 }
 
@@ -308,7 +308,7 @@ impl Batch {
         self.inner.patches.get_or_init(draw).as_ref()
     }
 
-    /// How the batch is to be mixed, where `receiver.mixing` asks for it. Drawn on the first call.
+    /// How to mix the batch, where `receiver.mixing` asks for it. Drawn on the first call.
     #[must_use]
     pub fn mixing(&self) -> Option<&Mixing> {
         let masking = self.inner.masking.as_ref()?;
@@ -359,7 +359,7 @@ impl Batch {
 // === impl Inner ===
 
 impl Inner {
-    /// The GPU's memory, where that alone has all of the batch.
+    /// The GPU's memory, where only that has all of the batch.
     fn elsewhere(&self) -> Option<&DeviceBatch> {
         self.home.device.as_ref().filter(|device| !device.is_on_host())
     }

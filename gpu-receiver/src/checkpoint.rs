@@ -113,7 +113,7 @@ type Found = (Vec<Kept>, Vec<CheckpointError>);
 // === impl CheckpointFolder ===
 
 impl CheckpointFolder {
-    /// A folder of which the newest `keep` checkpoints (1 at least) are kept.
+    /// A folder in which the newest `keep` checkpoints (1 at least) are kept.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, keep: usize) -> Self {
         Self { dir: dir.into(), keep: keep.max(1), own: Mutex::new(None) }
@@ -411,7 +411,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Takes out the file that a run goes on from: the last of the stream of which a file was written last. `whole` is in
+/// Takes out the file that a run goes on from: the last one of the stream whose file was written last. `whole` is in
 /// the order of [`Written`].
 fn take_newest(whole: &mut Vec<Kept>) -> Option<Kept> {
     let last = whole.iter().max_by_key(|kept| (kept.written().sequence, place(&kept.state)))?;

@@ -104,7 +104,7 @@ impl DeviceSlots {
         Ok(DeviceBatch { slot: Arc::clone(slot), places, is_on_host })
     }
 
-    /// Types and places of a layout's tensors in a twin, what is to be normalised, and the end of all.
+    /// Types and places of a layout's tensors in a twin, what to normalise, and the end of all.
     /// Elements of levels come after what is copied.
     fn plan(&self, layout: &Layout) -> (Vec<(Dtype, u64)>, Vec<Expansion>, u64) {
         let mut end = layout.len_bytes();

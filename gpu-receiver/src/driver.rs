@@ -114,8 +114,8 @@ pub(crate) struct Driver {
     /// For slots that the trainer lets go of; one place for each, so that it is never full.
     releases: mpsc::Sender<SlotId>,
     released: mpsc::Receiver<SlotId>,
-    /// The place that is ordered or asked for next, of which workers are told. There is no second copy: one that
-    /// stood still would hold back all other receivers of the stream.
+    /// The place that is ordered or asked for next. Workers hear of it. There is no second copy: one that stood
+    /// still would hold back all other receivers of the stream.
     ordered: watch::Sender<Position>,
     /// Tells the sessions to end.
     leaving: watch::Sender<bool>,
@@ -158,7 +158,7 @@ struct DriverState {
     stuck_since: Option<Instant>,
     /// Batches wait for slower receivers.
     paced: bool,
-    /// What keeps batches from being made, as it was told last.
+    /// The last cause that was reported for batches not being made.
     obstacle: Option<Cause>,
 }
 

@@ -15,7 +15,7 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
-    /// A list of samples cannot be had; names the key and the file.
+    /// A list of samples is not available; names the key and the file.
     #[error("receiver.{key} ({place}): {reason}")]
     OrderList {
         /// The key.
@@ -51,19 +51,19 @@ pub enum ReceiverError {
         /// The entry and the remedy.
         source: headwater_discovery::DiscoveryError,
     },
-    /// Masks cannot be had as they are asked for; names the key.
+    /// Masks are not possible as they are asked for; names the key.
     #[error("receiver.{0}")]
     Masks(#[from] headwater_core::masks::MaskError),
-    /// Patches cannot be had as they are asked for; names the key.
+    /// Patches are not possible as they are asked for; names the key.
     #[error("receiver.{0}")]
     Patches(#[from] headwater_core::patches::PatchError),
-    /// Mixing cannot be had as it is asked for; names the key.
+    /// Mixing is not possible as it is asked for; names the key.
     #[error("receiver.{0}")]
     Mixing(#[from] headwater_core::mixing::MixError),
     /// The recipe is not usable.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// Order, weights or epochs cannot be had.
+    /// The order, weights or epochs that are asked for are not possible.
     #[error(transparent)]
     Sampler(#[from] headwater_core::sampler::SamplerError),
     /// The history of delayed scaling is not in a state, or not one of this recipe and place.
@@ -145,7 +145,7 @@ pub enum ReceiverError {
     /// The storage tier cannot be reached or does not have the data.
     #[error(transparent)]
     Storage(#[from] headwater_storage_client::StorageClientError),
-    /// No link can be offered, or slots cannot be had.
+    /// No link can be offered, or slots are not available.
     #[error(transparent)]
     Link(#[from] headwater_transport::LinkError),
     /// No augment worker came within the limit.
@@ -276,7 +276,7 @@ pub enum ReceiverError {
         "amax_reduce is under way on this thread, and this call waits for its end: make it between two batches"
     )]
     Busy,
-    /// Batches cannot be had on the GPU.
+    /// Batches cannot be put on the GPU.
     #[error("receiver.device: {0}")]
     Device(#[from] headwater_cuda::CudaError),
     /// The receiver was closed, or its own thread has ended.

@@ -9,8 +9,8 @@ use headwater_core::{Manifest, Recipe};
 use crate::error::ReceiverError;
 
 /// Checks the fields that the storage tier has seen: `image` and `label` are names with `|` between
-/// alternatives, an empty `label` wants none. A dataset without labels beside others that have some
-/// is told of in the log.
+/// alternatives, an empty `label` wants none. The log names a dataset without labels if others have
+/// some.
 ///
 /// # Errors
 /// A dataset has no image at all, or no dataset has a label.
@@ -45,8 +45,8 @@ pub(crate) fn check_fields<M: Borrow<Manifest>>(
     }
 }
 
-/// Checks the recipe's fields against those that the storage tier has seen. A dataset without a field that has a
-/// default is told of in the log.
+/// Checks the recipe's fields against those that the storage tier has seen. The log names a dataset without a
+/// field, where that field has a default.
 ///
 /// # Errors
 /// No sample of a dataset has a field that every sample must have.

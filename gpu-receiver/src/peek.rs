@@ -46,7 +46,7 @@ pub struct Peeked {
     batch_samples: usize,
     samples: Vec<SampleRef>,
     provenance: Vec<Provenance>,
-    /// That of a batch of so many samples.
+    /// That of a batch of `batch_samples` samples.
     layout: Layout,
     bytes: Vec<u8>,
     /// 1 / scale of each FP8 tensor, in order.

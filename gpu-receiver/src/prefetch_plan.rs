@@ -12,17 +12,17 @@ use crate::sample_order::SampleOrder;
 
 /// Shards told at a time, per dataset.
 const SHARDS_AHEAD: usize = 32;
-/// A plan that stays the same is told again after so long, while batches go on: nodes come and go,
-/// and forget who is silent for five minutes.
+/// A plan that stays the same is sent again after this time, while batches go on: nodes come and
+/// go, and forget a receiver that is silent for five minutes.
 const REPEAT: Duration = Duration::from_secs(60);
 
-/// What the nodes were told of a dataset last.
+/// The last plan for a dataset that the nodes got.
 #[derive(Clone, Default)]
 struct Told(Option<(Vec<u32>, Instant)>);
 
-/// Follows the place up to which batches are ordered and tells what comes behind it, in place of what
-/// was told before: another place or other weights make another plan. Ends with the sender, and takes
-/// the plans back then. Advice only: whether anybody hears it changes no batch.
+/// Follows the place up to which batches are ordered and tells the nodes what comes behind it, in
+/// place of what they heard before: another place or other weights make another plan. Ends with the
+/// sender, and takes the plans back then. Advice only: whether anybody hears it changes no batch.
 pub(crate) async fn tell_storage(
     order: Arc<SampleOrder>,
     datasets: Vec<Dataset>,

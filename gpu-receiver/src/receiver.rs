@@ -260,7 +260,7 @@ impl Receiver {
         &self.recipe
     }
 
-    /// What the receiver was told.
+    /// The receiver's configuration.
     #[must_use]
     pub fn config(&self) -> &ReceiverConfig {
         &self.config

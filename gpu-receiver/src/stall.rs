@@ -1,7 +1,7 @@
-//! Why the trainer waits: each wait split by cause, the parts of which add up to it.
+//! Why the trainer waits. Each wait is split by cause, and the parts add up to the wait.
 //!
-//! What can be told at once is: that there is no worker, that the trainer holds every slot. The rest is
-//! known when the batch is there. It was late by its last part, so the wait is held against that part's
+//! Two causes are known at once: there is no worker, or the trainer holds every slot. The rest is known
+//! when the batch is there. It was late by its last part, so the wait is held against that part's
 //! history from its end backwards: while the trainer waited, that is where the part was.
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum Cause {
     Device,
     /// No worker was there.
     Nobody,
-    /// The part was tried in vain: its worker was lost, or could not make it.
+    /// An attempt at the part failed: its worker was lost, or could not make it.
     Retry,
     /// The trainer held every slot.
     Held,

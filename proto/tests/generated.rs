@@ -18,7 +18,7 @@ fn the_generated_code_is_that_of_the_proto_files() -> Result<(), Box<dyn Error>>
             .bytes(".")
             .out_dir(folder.path())
             .compile_fds(descriptors)?;
-        // Named after the package, of which each file has a part.
+        // Named after the package; each file has a part of it.
         let made = fs::read_to_string(folder.path().join("headwater.v1.rs"))?;
         let kept = here.join("generated").join(name).with_extension("rs");
         if std::env::var_os(WRITES).is_some() {

@@ -97,7 +97,7 @@ fn every_setting(arguments: impl Iterator<Item = String>) -> Result<Vec<Setting>
 // === impl Cli ===
 
 impl Cli {
-    /// What this process was told. What is not understood ends it.
+    /// What the command line of this process says. What is not understood ends it.
     pub(crate) fn read() -> Self {
         let matches = Self::whole().get_matches();
         let cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -1,4 +1,4 @@
-//! `headwater plan`: what a batch will hold, from configuration and shards alone.
+//! `headwater plan`: what a batch will hold, from configuration and shards only.
 
 use std::path::PathBuf;
 

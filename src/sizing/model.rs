@@ -341,7 +341,7 @@ mod tests {
             let size = sized(job(), hardware, rate);
             (size.tiers[tier].nodes, size.tiers[tier].bound)
         };
-        // 80 cores and 2.5 for moving, on 32 of which 0.8 are to be busy.
+        // 80 cores and 2.5 for moving, on nodes of 32 cores that may be busy to 0.8.
         assert_eq!(by(HARDWARE, 100.0, 1), (4, "cores"));
         assert_eq!(by(Hardware { nic_gbit: 25.0, ..HARDWARE }, 400.0, 1), (4, "network"));
         assert_eq!(by(Hardware { disk_gb_per_s: 0.2, ..HARDWARE }, 400.0, 0), (5, "disks"));

@@ -17,7 +17,8 @@ use crate::source::{PYTHON, SourceUrl};
 use crate::{FormatKind, StorageError};
 pub(crate) use hub::HubAccess;
 
-/// A sample larger than a block travels alone; blocks beyond this would not fit a message.
+/// A sample larger than a block travels in a block of its own; blocks beyond this would not fit a
+/// message.
 const BLOCK_BYTES_MAX: usize = 32 << 20;
 /// Limit of the cache in `~/.cache`: shards that are in use, not a whole dataset.
 const USUAL_CACHE_BYTES: u64 = 32 << 30;
@@ -182,7 +183,7 @@ pub struct DatasetConfig {
     pub sample_bytes_max: u64,
 }
 
-/// Most samples of such a shard: workers are told where each of them lies in one message.
+/// Maximum samples of such a shard: one message says to workers where each of them lies.
 const SHARD_SAMPLES_MAX: u32 = 65_536;
 /// Samples of one shard where files do not say.
 const SHARD_SAMPLES_DEFAULT: u32 = 1024;

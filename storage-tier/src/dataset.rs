@@ -15,7 +15,7 @@ use crate::kept::KeptIndices;
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
 
-/// How often the log is told how far the indexing is.
+/// How often the log says how far the indexing is.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// One dataset as it is served.

@@ -1,5 +1,5 @@
-//! How a node that was told to stop leaves: it begins nothing more, tells whoever asks to go
-//! elsewhere, and ends when nobody asks any more.
+//! How a node that must stop leaves: it begins nothing more, tells whoever asks to go elsewhere,
+//! and ends when nobody asks any more.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

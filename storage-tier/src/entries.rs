@@ -48,8 +48,8 @@ struct Found {
     entries: Vec<u8>,
 }
 
-/// Makes the entry points of a shard on so many threads, for as long as that is `wanted`; `None` if it was
-/// not to the end. Progressive, small and damaged images have none. Blocking.
+/// Makes the entry points of a shard on `threads` threads, for as long as that is `wanted`; `None` if it
+/// was not to the end. Progressive, small and damaged images have none. Blocking.
 ///
 /// # Errors
 /// A shard that was changed or cannot be read.
@@ -94,7 +94,7 @@ fn take<'a>(
     Some((ranges.get(at)?.clone(), &pieces[at]))
 }
 
-/// The same work on so many threads, one of which is this one.
+/// The same work on `threads` threads; this one is one of them.
 fn run(
     threads: usize,
     work: &(impl Fn() -> Result<(), ShardReadError> + Sync),

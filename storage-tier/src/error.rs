@@ -75,7 +75,7 @@ pub enum StorageError {
         /// What undoes it.
         command: String,
     },
-    /// Samples that cannot be told apart or are too many.
+    /// Samples that cannot be distinguished, or too many samples.
     #[error("shard `{name}`")]
     Samples {
         /// The shard, as people write it.
@@ -159,7 +159,7 @@ pub enum StorageError {
         #[source]
         source: io::Error,
     },
-    /// A shard could not be opened, as all are told who waited for it.
+    /// A shard could not be opened; all who waited for it get this error.
     #[error(transparent)]
     Opening(std::sync::Arc<StorageError>),
     /// Shards that make no manifest.
@@ -237,7 +237,7 @@ pub enum StorageError {
         /// The limit.
         waiting: usize,
     },
-    /// The node was told to stop.
+    /// The node is stopping.
     #[error("this storage node is about to end: ask another one")]
     Draining,
     /// The caller speaks another version of the protocol.
@@ -334,7 +334,7 @@ impl StorageError {
 mod tests {
     use super::*;
 
-    /// A caller that is told otherwise gives up at once, though another node may have the shard.
+    /// A caller that gets another answer gives up at once, though another node may have the shard.
     #[test]
     fn a_shard_that_cannot_be_read_or_indexed_now_is_away() {
         let name = || "a.tar".to_owned();

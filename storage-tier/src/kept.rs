@@ -31,9 +31,9 @@ const HEAD_BYTES: usize = 8 + 2 * 24 + 8 + 16;
 pub(crate) struct KeptIndices {
     access: Access,
     places: KeptPlaces,
-    /// The log was told that indices cannot be kept.
+    /// The log has said that indices cannot be kept.
     told: AtomicBool,
-    /// The log was told that an index is not read.
+    /// The log has said that an index is not read.
     refused: AtomicBool,
 }
 

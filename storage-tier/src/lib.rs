@@ -1,8 +1,8 @@
 //! Storage tier: finds, indexes and serves encoded samples.
 //!
-//! At the start the shards are found ([`DatasetConfig::shards`]), indexed and made into one
-//! manifest per dataset. Then samples are read and sent; a caller on the same host is told where the
-//! shard lies and reads it itself (`headwater-storage-client`).
+//! At the start the shards are found ([`DatasetConfig::shards`]), indexed and made into one manifest
+//! per dataset. Then samples are read and sent; a caller on the same host learns where the shard
+//! lies and reads it itself (`headwater-storage-client`).
 //!
 //! Two seams divide the work: a source (`source`) gives ranges of bytes of named objects, a format
 //! (`format`) finds samples in objects of any source. What is far away, and what has to be unpacked, goes

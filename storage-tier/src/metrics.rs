@@ -135,7 +135,7 @@ pub(crate) fn entries_refused(reason: &'static str) {
     metrics::counter!(ENTRIES_REFUSED, "reason" => reason).increment(1);
 }
 
-/// Entry points of a shard's images were made: so many images have some.
+/// Entry points of a shard's images were made: `with` of the images have some.
 pub(crate) fn entries_made(with: u64, images: u64) {
     metrics::counter!(ENTRIES_MADE, "entries" => "yes").increment(with);
     metrics::counter!(ENTRIES_MADE, "entries" => "no").increment(images.saturating_sub(with));

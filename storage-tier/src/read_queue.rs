@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{StorageError, metrics};
 
-/// Lets in so many at a time, keeps so many waiting, and refuses the rest.
+/// Lets in `limit` reads at a time, keeps `waiting_limit` waiting, and refuses the rest.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadQueue {
     limit: usize,

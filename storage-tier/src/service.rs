@@ -75,8 +75,8 @@ pub async fn listen(address: &str) -> Result<TcpListener, StorageError> {
 // === impl Storage ===
 
 impl Storage {
-    /// Serves on a listener until `shutdown`. Then whoever asks is told to ask another node, answers
-    /// under way may go on for `drain_timeout_ms`, and the rest is broken off.
+    /// Serves on a listener until `shutdown`. Then the answer to every request is to ask another
+    /// node, answers under way may go on for `drain_timeout_ms`, and the rest is broken off.
     ///
     /// # Errors
     /// The server stopped on its own.

@@ -1,4 +1,4 @@
-//! Callers beyond a limit are told so, at once, and nobody else is harmed.
+//! Callers beyond a limit learn so, at once, and nobody else is harmed.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins so many requests, each with some of the bytes that it announces.
+    /// Begins `requests` requests, each with some of the bytes that it announces.
     async fn begin(node: &Node, requests: u32) -> Self {
         let mut stream = TcpStream::connect(&node.address).await.unwrap();
         let bytes = unfinished("/headwater.v1.Storage/GetManifest", requests);

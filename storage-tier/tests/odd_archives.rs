@@ -36,7 +36,7 @@ async fn long_names_of_gnu_and_pax_are_whole() {
     // Names beyond 100 bytes: GNU's long name members.
     builder.append_data(&mut header(3), format!("{}.jpg", long("gnu")), &b"one"[..]).unwrap();
     builder.append_data(&mut header(0), format!("{}.cls", long("gnu")), &b""[..]).unwrap();
-    // The same in PAX's words, over a short name that is to be passed over.
+    // The same in PAX's words, over a short name that must be ignored.
     let name = format!("{}.jpg", long("pax"));
     builder.append_pax_extensions([("path", name.as_bytes())]).unwrap();
     builder.append_data(&mut header(3), "short.jpg", &b"two"[..]).unwrap();

@@ -42,7 +42,7 @@ fn every_form_of_index_gives_the_number_that_tarfile_gives() {
             let folder = tempfile::tempdir().unwrap();
             let count = count_samples(&placed(folder.path(), archive, form)).unwrap();
             assert_eq!(count.samples, tarfile_samples(archive), "{archive} {form:?}");
-            // A last sample with a long name is not found from its own header alone.
+            // A last sample with a long name is not found from its own header only.
             assert!(count.by_idx == by_idx || archive != "ustar", "{archive} {form:?}: {count:?}");
         }
     }

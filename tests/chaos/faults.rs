@@ -18,8 +18,8 @@ use crate::support::unix_ms;
 const PAUSE_MS: [u64; 2] = [100, 900];
 /// Longest time for a process that was asked to end.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
-/// Most memory of a worker that is to be killed for it, in bytes: it starts with less and renders with
-/// more.
+/// Maximum memory of a worker that will be killed for it, in bytes: it starts with less and renders
+/// with more.
 const CGROUP_BYTES: u64 = 24 << 20;
 /// Longest time for the kernel to find that it is too much.
 const CGROUP_LIMIT: Duration = Duration::from_secs(20);
@@ -118,7 +118,7 @@ impl Means {
         means
     }
 
-    /// The faults that can be had.
+    /// The faults that are possible here.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let can = |fault: &Fault| match fault {
             Fault::JumpClocks => self.clock.is_some(),
@@ -386,7 +386,7 @@ fn open_descriptors(pid: u32) -> u64 {
     std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count) as u64
 }
 
-/// Lets a process have so many descriptors; how many it might have before.
+/// Lets a process have `current` descriptors; returns how many it might have before.
 fn limit_descriptors(pid: u32, current: Option<u64>) -> Option<u64> {
     let pid = Pid::from_raw(pid as i32);
     let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;

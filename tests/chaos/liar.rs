@@ -35,7 +35,7 @@ struct Tale {
     truth: StorageClient<Channel>,
     /// Files with the shards' names and sizes, and other bytes.
     forged: PathBuf,
-    /// Counts answers: the number decides what is told.
+    /// Counts answers: the number decides what it says.
     answers: AtomicUsize,
     /// Lies so far.
     told: Arc<AtomicUsize>,
@@ -46,7 +46,7 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 // === impl Liar ===
 
 impl Liar {
-    /// Serves at `address`, where nobody listens. `first` draws what is told first.
+    /// Serves at `address`, where nobody listens. `first` draws what it says first.
     pub(crate) fn stand_in(address: &str, truth: &str, forged: &Path, first: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -70,7 +70,7 @@ impl Liar {
         Self { told, _runtime: runtime }
     }
 
-    /// How many lies were told.
+    /// Number of lies so far.
     pub(crate) fn told(&self) -> usize {
         self.told.load(Ordering::SeqCst)
     }
@@ -79,7 +79,7 @@ impl Liar {
 // === impl Tale ===
 
 impl Tale {
-    /// The number of the next lie of so many kinds; none where the truth is told.
+    /// The number of the next lie of `kinds` kinds; none for a true answer.
     fn next(&self, kinds: usize) -> Option<usize> {
         let answer = self.answers.fetch_add(1, Ordering::SeqCst);
         answer.is_multiple_of(2).then(|| {

@@ -38,7 +38,7 @@ const OVER_GRPC: &str = "local_files = \"off\"";
 const ONE_SHARD: &str = "open_shards_max = 1";
 const ONE_LOCAL_SHARD: &str = "local_shards_max = 1";
 
-/// Steps between checkpoints: a trainer that is killed goes back by so many at most.
+/// Steps between checkpoints: a trainer that is killed goes back by at most this number.
 const CHECKPOINT_STEPS: u32 = 5;
 
 /// The faults of one run, all drawn from one seed.

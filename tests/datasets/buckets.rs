@@ -7,7 +7,7 @@ use super::program::{Place, data};
 
 const SIZES: [[u32; 2]; 3] = [[64, 64], [48, 80], [80, 48]];
 
-/// Elements of a `.npy` file of so many bytes each, and its shape as the header has it.
+/// Elements of a `.npy` file of `bytes` bytes each, and its shape as the header has it.
 fn npy(place: &Place, name: &str, bytes: usize) -> (String, Vec<u64>) {
     let file = fs::read(place.path(name)).expect("a file");
     let end = file.iter().position(|&byte| byte == b'\n').expect("a header") + 1;

@@ -22,7 +22,7 @@ fn entries_are_written_once_and_anew_for_a_shard_that_was_changed() {
     assert!((220..IMAGES).contains(&with.parse().unwrap()), "{said}");
     let written: Vec<Vec<u8>> =
         (0..4).map(|number| fs::read(file(&place, number)).unwrap()).collect();
-    // DALI's are left alone.
+    // DALI's are not touched.
     assert!(!place.in_hub(TRAIN, "photos-000001.idx").exists());
 
     let said = place.printed(&["datasets", "index", "photos", "--entries"]);

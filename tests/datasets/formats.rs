@@ -159,7 +159,7 @@ fn a_web_server_and_the_hub_give_images_that_decode() {
     let validate = [&["datasets", "validate"], &datasets[..]].concat();
     let said = succeeded(place.run_with(&environment, &validate));
     assert!(said.lines().all(|line| line.ends_with(": 0 samples and 0 shards broken")), "{said}");
-    // A picture that was damaged on its way is told by its place.
+    // For a picture that was damaged on its way, the output names its place.
     let mut tar = fs::read(data("photos/photos-000003.tar")).unwrap();
     let picture = tar.windows(3).position(|bytes| bytes == b"\xff\xd8\xff").unwrap();
     tar[picture..picture + 300].fill(0);

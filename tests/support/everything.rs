@@ -1,4 +1,4 @@
-//! A recipe with every kind of field, and with tensors that follow its views: what holds for pixels is to hold for
+//! A recipe with every kind of field, and with tensors that follow its views: what holds for pixels must hold for
 //! all of them.
 
 use headwater_core::recipe::CropSpec;

@@ -58,8 +58,8 @@ impl FaultyFiles {
         ]
     }
 
-    /// From now on so many calls of a thousand fail on `*.tar`, by chance, with every error that the
-    /// call may have.
+    /// From now on `per_mille` calls of a thousand fail on `*.tar`, by chance, with every error that
+    /// the call may have.
     pub fn fail(&self, per_mille: u32, seed: u64) {
         let write = |bytes: &[u8], at| self.control.write_all_at(bytes, at).expect("written");
         write(&ALL_ERRORS.to_le_bytes(), 8);

@@ -174,7 +174,7 @@ impl Fleet {
         lines.clone_into(&mut self.storage_lines);
     }
 
-    /// Nodes that are started from now on may have so many files open, and may not raise that.
+    /// Nodes that are started from now on may have `files` files open, and may not raise that.
     pub fn limit_open_files(&mut self, files: Option<u32>) {
         self.open_files = files;
     }

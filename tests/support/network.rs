@@ -90,7 +90,7 @@ impl Host {
         host
     }
 
-    /// Pulls the cable: what is sent from now on is lost, and nobody is told.
+    /// Pulls the cable: what is sent from now on is lost, and nobody learns of it.
     pub fn pull(&self) {
         must(&["link", "set", &self.cable, "down"]);
     }

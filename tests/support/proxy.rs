@@ -26,11 +26,11 @@ pub struct Proxy {
 pub struct Weather {
     /// Added to the way of every piece of at most 64 KiB, one after the other.
     pub delay_ms: AtomicU64,
-    /// One piece in so many is lost and sent again; 0: none.
+    /// One piece in this number is lost and sent again; 0: none.
     pub loses_one_in: AtomicU64,
     /// Bytes per second of each direction; 0: as fast as may be.
     pub bytes_per_s: AtomicU64,
-    /// Everything is swallowed, and nobody is told.
+    /// Everything is swallowed, and nobody learns of it.
     pub swallows: AtomicBool,
     /// Raised to cut all connections, each in the middle of the piece that comes next.
     cuts: AtomicU64,

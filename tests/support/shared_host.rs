@@ -34,7 +34,7 @@ impl SharedHost {
         self.trial_and_line().0
     }
 
-    /// A trial that ends after so many epochs.
+    /// A trial that ends after `epochs` epochs.
     pub fn trial_of(&self, epochs: u32) -> Receiver {
         self.enter(ReceiverConfig { epochs, ..self.config.clone() }).0
     }

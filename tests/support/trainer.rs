@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Between heartbeats where workers are to be given up soon. Three may stay out: a machine that has
 /// ten times the work it has cores for leaves a thread waiting for longer than shorter ones allow.
 pub const HEARTBEAT_MS: u32 = 500;
-/// Where nobody is to be given up.
+/// Where nobody should be given up.
 pub const CALM_HEARTBEAT_MS: u32 = 60_000;
 
 /// A process for each rank; all killed when dropped.
@@ -104,8 +104,8 @@ impl Ranks {
         }
     }
 
-    /// Waits until a rank has taken so many batches. Others may be ahead of it, at the stream's end
-    /// even.
+    /// Waits until a rank has taken `batches` batches. Others may be ahead of it, at the stream's
+    /// end even.
     pub fn wait_for(&mut self, rank: usize, batches: usize) {
         let end = Instant::now() + LIMIT;
         loop {

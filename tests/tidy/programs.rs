@@ -53,7 +53,7 @@ fn is_a_test(folder: &str, inner: &str) -> bool {
     !(folder.is_empty() && inner.starts_with("tidy/"))
 }
 
-/// What cargo takes for a program if it is told nothing.
+/// What cargo takes for a program without a manifest entry.
 fn is_program(inner: &str) -> bool {
     let folder = inner.strip_suffix("/main.rs");
     !inner.contains('/') || folder.is_some_and(|folder| !folder.contains('/'))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Folders that hold nothing written by hand.
 const NOT_OURS: [&str; 7] = ["target", ".git", ".venv", "out", "data", "generated", "__pycache__"];
 
-/// The top of the tree, of which this crate is or which it lies in.
+/// The top of the tree: this crate lies in it, or is it.
 pub(crate) fn root() -> &'static Path {
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     folders.find(|folder| folder.join("deny.toml").exists()).expect("the tree")

@@ -23,7 +23,7 @@ pub(crate) struct Room {
 // === impl Room ===
 
 impl Room {
-    /// That on this thread's `cores`, where so many ranks of the job are on this host.
+    /// That on this thread's `cores`, where `ranks` ranks of the job are on this host.
     pub(crate) fn on(cores: &Cores, ranks: u32) -> Self {
         let usable = available_parallelism().map_or(1, NonZeroUsize::get);
         let allowed = if cores.is_empty() { usable } else { cores.len() };

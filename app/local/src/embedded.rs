@@ -86,9 +86,10 @@ impl Embedded {
         self.started(address).await
     }
 
-    /// Starts a worker with so many rendering threads, on these cores only; its address. Where the system
-    /// does not allow the cores, it runs on those of this process, and says so in the log. `augment.cpus` leaves
-    /// it fewer of them, and one rendering thread for each at most if the configuration does not number them.
+    /// Starts a worker with `threads` rendering threads, on these cores only; returns its address. Where the
+    /// system does not allow the cores, it runs on those of this process, and says so in the log. `augment.cpus`
+    /// leaves it fewer of them, and one rendering thread for each at most if the configuration does not number
+    /// them.
     ///
     /// # Errors
     /// What the augment tier says.

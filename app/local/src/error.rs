@@ -10,7 +10,7 @@ use headwater_receiver::ReceiverError;
 use headwater_storage::StorageError;
 use serde::{Deserialize, Serialize};
 
-/// Why local services cannot be had, or have ended.
+/// Why local services cannot start, or have ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// The configuration cannot be used.

@@ -65,7 +65,7 @@ struct Acceptor {
 /// that schedulers send to all processes of a job do not end it. `listening` is called as soon as
 /// loaders may connect. Tiers are running still when this returns: the process should end.
 ///
-/// What goes wrong with the tiers is told to the loaders, and is no error here.
+/// The loaders learn what goes wrong with the tiers; it is no error here.
 ///
 /// # Errors
 /// The socket cannot be made, or the system is short of something.

@@ -78,7 +78,7 @@ impl Status {
         self.state().failed.is_some()
     }
 
-    /// What a loader with these cores is to be told next.
+    /// The next news for a loader with these cores, if there is any.
     pub(crate) fn news(&self, cores: &Cores, told: &mut Told) -> Option<Answer> {
         let state = self.state();
         if let Some((kind, text)) = &state.failed {

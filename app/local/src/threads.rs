@@ -39,7 +39,7 @@ struct Running {
 // === impl InThreads ===
 
 impl InThreads {
-    /// Those of a key that run already, or new ones with so many threads that render.
+    /// Those of a key that run already, or new ones with `threads` rendering threads.
     pub(crate) fn get(
         key: Digest,
         config: &Config,

@@ -24,7 +24,7 @@ type Started = (Arc<dyn Backend>, Pool);
 /// memory there: before that `auto` may still take the processor.
 ///
 /// # Errors
-/// A GPU is forced and cannot be had, which says why; or there are no threads, or no memory.
+/// A GPU is forced and not available (the error says why); or there are no threads, or no memory.
 pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
     let (backend, pool) = match config.backend {
         BackendChoice::Cpu => on_processor(config),

@@ -59,8 +59,8 @@ impl Augment {
     /// the back end that it names.
     ///
     /// # Errors
-    /// A bad value, more to read ahead than there is memory, a forced GPU that cannot be had, a forced link that this program does not have, no
-    /// storage tier within `storage_wait_ms`, or no threads.
+    /// A bad value, more to read ahead than there is memory, a forced GPU that is not available, a forced link that
+    /// this program does not have, no storage tier within `storage_wait_ms`, or no threads.
     pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
         config.validate()?;
         check_room(&Machine::this(), &config)?;
@@ -102,7 +102,7 @@ impl Augment {
         Ok(Self { worker: Worker::new(config, access, backend, storage, (pool, tokenizers)) })
     }
 
-    /// Serves receivers until `shutdown` resolves. Then each of them is told to lease no more,
+    /// Serves receivers until `shutdown` resolves. Then each of them is asked to lease no more,
     /// open leases are finished within `drain_timeout_ms`, and the rest is abandoned: when this
     /// returns, no thread writes to any receiver's memory.
     ///

@@ -22,7 +22,7 @@ pub(crate) struct SessionDataset {
     pub(crate) manifest: Arc<Manifest>,
 }
 
-/// A sample that is to be read for a place in a part.
+/// A sample to read for a place in a part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// Place in the part.

@@ -18,8 +18,8 @@ use crate::share::{Claim, Made, Making, Report, Share};
 impl LeaseWork {
     /// Has the part made unless it is there or being made, and delivers it.
     ///
-    /// What it is delivered by is had first, so that a finished part never waits for a slow receiver:
-    /// other receivers' parts may need its memory.
+    /// The means of delivery are acquired first, so that a finished part never waits for a slow
+    /// receiver: other receivers' parts may need its memory.
     pub(super) async fn deliver_shared(&self, scales: PartScales) -> Result<PartDone, LeaseError> {
         let begun = Instant::now();
         let (session, part_bytes) = (&self.session, self.work.part_bytes);
@@ -111,8 +111,8 @@ async fn copied(made: Made, mut buffer: PartBuffer) -> Result<PartBuffer, LeaseE
 // === impl PartWork ===
 
 impl PartWork {
-    /// Makes the part in memory of its own. That is had before anything is read: a part that holds some
-    /// waits for nothing that one without it holds.
+    /// Makes the part in memory of its own. The memory is acquired before anything is read: a part that
+    /// holds some waits for nothing that one without it holds.
     async fn make(
         &self,
         share: &Arc<Share>,

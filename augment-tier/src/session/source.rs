@@ -28,7 +28,7 @@ pub(crate) struct Source {
     pub(crate) scope: PartScope,
 }
 
-/// A part that is to be made.
+/// A part to make.
 pub(super) struct PartWork {
     pub(super) source: Arc<Source>,
     /// That of the lease's bucket.
@@ -39,7 +39,7 @@ pub(super) struct PartWork {
     pub(super) part_bytes: u64,
     /// Where it stands in the pool's queue.
     pub(super) place: QueuePlace,
-    /// It is to be made no more.
+    /// Cancelled when the part is no longer wanted.
     pub(super) withdrawn: CancellationToken,
     /// The making, on a lane of its own.
     pub(super) span: Span,

@@ -31,7 +31,7 @@ pub(crate) struct Inbox {
     deadline: Option<Instant>,
 }
 
-/// What the receiver is told. Never waits: a receiver that keeps to its credits and reads at all
+/// The answers to the receiver. Never waits: a receiver that keeps to its credits and reads at all
 /// leaves room.
 #[derive(Clone)]
 pub(crate) struct Outbox {
@@ -39,7 +39,7 @@ pub(crate) struct Outbox {
     credits: usize,
 }
 
-/// A channel for the answers of a session with so many credits.
+/// A channel for the answers of a session with `credits` credits.
 pub(crate) fn answers(credits: u32) -> (Outbox, mpsc::Receiver<Result<FromWorker, SessionError>>) {
     // An end of a lease is unread or its lease is open in the receiver's eyes: ends that wait
     // are at most the credits.
@@ -97,7 +97,7 @@ impl Outbox {
     /// Sends an answer.
     ///
     /// # Errors
-    /// The receiver has left so many answers unread that there is no room, or is gone.
+    /// The receiver has left too many answers unread, so that there is no room; or it is gone.
     pub(crate) fn send(&self, answer: FromWorker) -> Result<(), SessionError> {
         self.put(Ok(answer))
     }

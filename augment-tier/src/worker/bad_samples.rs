@@ -7,7 +7,8 @@ use headwater_core::Digest;
 
 use crate::metrics;
 
-/// Bad samples that are remembered. Whoever has more has another problem, and was told so.
+/// Maximum number of bad samples that are remembered. Whoever has more has another problem, and the
+/// log has said so.
 const NAMED_MAX: usize = 1 << 16;
 
 /// A sample, wherever it is asked for: manifest, shard and number in the shard.

@@ -60,8 +60,8 @@ impl Staging {
         self.all_bytes / PIECES
     }
 
-    /// Waits for room for so many bytes. More than there is at all is given all of it: such a sample is
-    /// read alone.
+    /// Waits for room for `bytes` bytes. A request for more than there is at all gets all of it: such a
+    /// sample is read with no other one beside it.
     pub(crate) async fn take(self: &Arc<Self>, session: u64, bytes: u64) -> StagingRoom {
         let bytes = bytes.min(self.all_bytes);
         let request = self.ask(session, bytes);

@@ -11,8 +11,8 @@ use super::support::storage::TestStorage;
 use super::support::worker::{TestWorker, config};
 use super::support::{expect, samples, shards};
 
-/// As many leases as it may have, each of a whole batch, two of which would fill the room for encoded
-/// bytes; then an honest receiver beside it.
+/// As many leases as it may have, each of a whole batch. Two of them would fill the room for encoded
+/// bytes. Then an honest receiver beside it.
 async fn beside_a_greedy_one(kind: LinkKind) {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();

@@ -93,6 +93,6 @@ async fn a_part_is_rendered_in_as_many_pieces_as_the_back_end_wants() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_sample_among_others_is_the_only_one_that_is_replaced() {
-    // It comes alone when it is read again, and so does the one that stands for it.
+    // It comes by itself when it is read again, and so does the one that stands for it.
     assert_eq!(given(usize::MAX, Some(11)).await, [1, 1, 7]);
 }

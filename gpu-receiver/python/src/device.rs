@@ -96,8 +96,9 @@ fn memory_of(array: &Bound<'_, PyAny>, len_bytes: u64) -> PyResult<DeviceMemory>
         return Err(PyTypeError::new_err(problem));
     }
     let keeper = Box::new(array.clone().unbind());
-    // SAFETY: the array's own interface says that its bytes lie there, as many as are wanted; it lives as
-    // long as the keeper, and whoever gave it has given it away for that long.
+    // SAFETY: the array's own interface says that its bytes lie there, and that they are at least as many
+    // as the caller takes; it lives as long as the keeper, and whoever gave it has given it away for that
+    // long.
     Ok(unsafe { DeviceMemory::kept_by(address, keeper) })
 }
 

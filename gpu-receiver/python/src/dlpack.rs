@@ -13,7 +13,7 @@ use pyo3::types::PyCapsule;
 
 /// `DLDevice`: type and number.
 pub(crate) type Device = (i32, i32);
-/// `kDLCPU`, of which there is one.
+/// `kDLCPU`; there is one such device.
 pub(crate) const CPU: Device = (1, 0);
 /// `kDLCUDA`.
 pub(crate) const CUDA: i32 = 2;

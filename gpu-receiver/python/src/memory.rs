@@ -113,7 +113,7 @@ impl Aligned {
         self.as_slice().as_ptr().cast_mut()
     }
 
-    /// The first byte, for a consumer who is alone with it.
+    /// The first byte, for a consumer that has it to itself.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.as_mut_slice().as_mut_ptr()
     }

@@ -18,7 +18,7 @@ impl Driver {
     /// are there when there is room for it.
     ///
     /// # Errors
-    /// The order of samples or a slot cannot be had.
+    /// The order of samples or a slot is not available.
     pub(super) fn fill(&mut self) -> Result<(), ReceiverError> {
         let room = self.ledger.open_batches() + self.mailbox.ready() < self.window_batches;
         if room

@@ -26,7 +26,7 @@ pub(crate) const ASKS_AHEAD: usize = 2;
 pub(crate) struct HostLink {
     /// As many as are open at most.
     pub(crate) words: mpsc::Sender<HostWord>,
-    /// Makes slots for batches of one's own, once.
+    /// Makes slots for batches that this receiver makes itself, once.
     pub(crate) make_room: MakeRoom,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Host {
     /// Not answered yet, in order.
     open: VecDeque<Asked>,
     next_ask: u64,
-    /// Whether anything was asked for since the service was told last that nothing is.
+    /// Whether anything was asked for since the service last learned that nothing is.
     asks_since: bool,
     course: u64,
     /// The last epoch that is made by oneself.
@@ -85,7 +85,7 @@ impl Host {
 }
 
 impl Driver {
-    /// Whether the batch of a place is to be had of the service, as far as is known.
+    /// Whether the service has the batch of a place, as far as is known.
     pub(super) fn host_has(&self, at: Position) -> bool {
         let alone = |host: &Host| host.alone_to.is_some_and(|last| at.epoch <= last);
         self.host.as_ref().is_some_and(|host| !alone(host))
@@ -237,8 +237,8 @@ impl Driver {
         Ok(())
     }
 
-    /// A service that does not answer for as long as one waits for a worker is left alone, and one that is asked for
-    /// nothing hears it: it holds others back for those who follow.
+    /// Gives up a service that does not answer for as long as one waits for a worker. A service that is asked for
+    /// nothing hears that: it holds others back for those who follow.
     pub(super) fn look_for_host(&mut self) {
         let away = self.has_ended() || !self.host_has(self.place());
         if let Some(host) = self.host.as_mut().filter(|host| away && host.asks_since) {

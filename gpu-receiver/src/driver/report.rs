@@ -12,7 +12,7 @@ use crate::stats::Levels;
 
 /// Workers that are named one by one.
 const AWAITED_MAX: usize = 8;
-/// How long every slot must have been in the trainer's hands before it is told.
+/// How long every slot must have been in the trainer's hands before the log says so.
 const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
 
 impl Driver {

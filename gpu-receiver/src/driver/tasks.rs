@@ -19,9 +19,9 @@ pub(crate) enum Outcome {
     Drawn(Serial, Result<Plan, SamplerError>),
     /// Whether a part's bytes are those of its checksum; an error where the GPU that has them fails.
     Verified(LeaseId, Result<bool, CudaError>),
-    /// The order of samples has other weights, and who is to be told.
+    /// The order of samples has other weights, and who waits for that.
     Reweighed(Result<(), SamplerError>, oneshot::Sender<Result<(), SamplerError>>),
-    /// The order of samples is that of a state, and who is to be told.
+    /// The order of samples is that of a state, and who waits for that.
     Restored(Result<Restored, ReceiverError>, oneshot::Sender<Result<Restored, ReceiverError>>),
 }
 

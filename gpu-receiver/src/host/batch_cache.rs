@@ -1,5 +1,5 @@
-//! Which batches of a host are kept, who wants which, and what is to be made next. Knows no process,
-//! no clock and no memory.
+//! Which batches of a host are kept, who wants which, and what to make next. Knows no process, no
+//! clock and no memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,14 +33,14 @@ pub(super) enum Reply<B> {
         ask: u64,
         batch: B,
     },
-    /// It goes on alone.
+    /// It goes on without the service.
     Gone {
         ask: u64,
         reason: String,
     },
 }
 
-/// What is to be done next.
+/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Demand {
     /// Nobody waits.
@@ -96,7 +96,7 @@ impl<B: Clone> BatchCache<B> {
         self.clients.remove(&client);
     }
 
-    /// A trial goes on alone: nobody waits for it.
+    /// A trial goes on without the service: nobody waits for it.
     pub(super) fn send_away(&mut self, client: ClientId) {
         if let Some(client) = self.clients.get_mut(&client) {
             client.leave_course();
@@ -131,7 +131,7 @@ impl<B: Clone> BatchCache<B> {
         self.next = number;
     }
 
-    /// What is wanted cannot be made: whoever waits for it goes on alone.
+    /// What is wanted cannot be made: whoever waits for it goes on without the service.
     pub(super) fn fail(&mut self, reason: &str) {
         let kept = &self.kept;
         for client in self.clients.values_mut() {
@@ -215,7 +215,7 @@ impl<B: Clone> BatchCache<B> {
         self.clients.values().any(|client| client.place().is_some())
     }
 
-    /// What is to be made for those who wait.
+    /// What to make for those who wait.
     pub(super) fn demand(&self) -> Demand {
         let mut elsewhere = None;
         for (&id, client) in &self.clients {
@@ -226,7 +226,8 @@ impl<B: Clone> BatchCache<B> {
                 }
                 return Demand::Next;
             }
-            // Who lags while others follow is about to be told that it goes on alone.
+            // A trial that lags while others follow will soon hear that it must go on without the
+            // service.
             if !self.kept.contains_key(&want.number) && self.is_alone(id) {
                 elsewhere.get_or_insert((want.at, want.number));
             }
@@ -249,7 +250,7 @@ impl Client {
         self.wants.front().map(|want| want.number).or(self.at)
     }
 
-    /// It goes on alone: what it has asked for is void, and it holds up nobody.
+    /// It goes on without the service: what it has asked for is void, and it holds up nobody.
     fn leave_course(&mut self) {
         *self = Self::default();
     }

@@ -42,7 +42,7 @@ pub(super) enum Answer {
     },
     /// What was asked for is still waited for.
     Alive,
-    /// It cannot be had here, nor what was asked for after it.
+    /// It is not available here, nor is what was asked for after it.
     Gone { ask: u64, reason: String },
 }
 

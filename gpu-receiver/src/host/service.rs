@@ -153,7 +153,8 @@ impl HostService {
             () = &mut gone => return Ok(()),
         };
         if ended.is_err() {
-            // The trial goes on alone, and reads what it was given until it closes its end.
+            // The trial goes on without the service, and reads what it was given until it closes
+            // its end.
             client.send_away();
             tokio::select! {
                 () = closed(&socket) => {}
@@ -198,7 +199,8 @@ impl Shared {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A trial is not waited for any more: another one may be alone now, and go where it wants.
+    /// A trial is not waited for any more: another one may now be the only one, and go where it
+    /// wants.
     fn ring(&self) {
         self.changed.notify_waiters();
         self.wanted.notify_all();

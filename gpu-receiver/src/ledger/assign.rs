@@ -26,7 +26,7 @@ enum Given {
     NoRoom,
 }
 
-/// Where a part is to be made.
+/// Where to make a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meet {
     At(PeerId),

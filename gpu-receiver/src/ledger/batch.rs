@@ -127,12 +127,13 @@ impl Part {
         self.accepted.is_some()
     }
 
-    /// Whether it is to be leased at `now`.
+    /// Whether to lease it at `now`.
     pub(super) fn is_due(&self, now: Duration) -> bool {
         self.leases.is_empty() && !self.is_accepted() && self.not_before <= now
     }
 
-    /// How long to wait after so many failures. Follows from the part, so that a run replays.
+    /// How long to wait after this number of failures. Follows from the part, so that a run
+    /// replays.
     pub(super) fn pause(&self, config: &LedgerConfig, failures: u32) -> Duration {
         let mut digester = Digester::new("headwater part pause 1");
         let draw = digester.bytes(&self.key.0.to_bytes()).number(failures.into()).finish();

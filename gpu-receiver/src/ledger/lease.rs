@@ -22,7 +22,7 @@ pub(super) struct Lease {
     /// Which part it is, also after its batch is gone.
     pub(super) name: PartName,
     pub(super) regions: Arc<[Region]>,
-    /// FP8 tensors, each of which has a scale and gets an amax.
+    /// Number of FP8 tensors. Each of them has a scale and gets an amax.
     pub(super) scales: usize,
     pub(super) given_at: Duration,
     /// When word and bytes were both there.

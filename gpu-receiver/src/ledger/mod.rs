@@ -130,7 +130,7 @@ pub enum Action {
     },
     /// Deliver the batch. Comes in the order of serials.
     Deliver(Box<FinishedBatch>),
-    /// A part cannot be had: the stream ends with this error.
+    /// A part is not available: the stream ends with this error.
     Fail(ReceiverError),
 }
 

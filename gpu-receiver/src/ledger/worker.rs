@@ -67,7 +67,7 @@ impl Worker {
 // === impl Pace ===
 
 impl Pace {
-    /// Leases that a worker of so many credits may have at `now`.
+    /// Leases that a worker with `credits` credits may have at `now`.
     fn credits(&self, credits: u32, now: Duration) -> u32 {
         match self.stuck {
             None => credits,

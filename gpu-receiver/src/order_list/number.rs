@@ -147,8 +147,8 @@ pub(super) fn values<T: TryFrom<Number, Error = String>>(
     Ok(values)
 }
 
-/// Takes memory for so many entries, where there is twice as much: the check of a list sorts a copy of it. The
-/// system would give more than it has, and end some process when that is written to.
+/// Takes memory for `entries` entries, where there is twice as much: the check of a list sorts a copy of it.
+/// The system would give more than it has, and end some process when that is written to.
 pub(super) fn reserve<T>(
     values: &mut Vec<T>,
     entries: u64,

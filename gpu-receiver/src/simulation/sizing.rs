@@ -18,7 +18,7 @@ fn needed(receivers: usize) -> f64 {
     taken / (Worker::thread_rate() * THREADS as f64)
 }
 
-/// Share of their time that ranks wait, with so many workers.
+/// Share of their time that ranks wait, with this number of workers.
 fn stall(seed: u64, receivers: usize, workers: f64) -> f64 {
     let workers = workers.ceil() as usize;
     let config = FleetConfig { workers, ..FleetConfig::of(seed, receivers, 60) };

@@ -74,7 +74,8 @@ impl Trainer {
         }
     }
 
-    /// As one of several trials: with steps of so many per cent of the usual time, and maybe not to the end.
+    /// As one of several trials: with steps of `step_percent` per cent of the usual time, and maybe not to
+    /// the end.
     pub(super) fn with_pace(self, step_percent: u32, steps_max: u64) -> Self {
         Self { step: STEP * step_percent / 100, steps_max, ..self }
     }

@@ -81,7 +81,7 @@ fn trials_that_are_paced_stay_together_and_end_with_the_slowest() {
     // The slowest one has a window of batches before its trainer.
     assert!(paced.apart <= u64::from(MAX_LEAD) + 6, "{} steps apart", paced.apart);
     assert!(free.apart > 100, "{} steps apart: nothing was tested", free.apart);
-    // Nobody waits for long: all are as fast as the slowest one alone.
+    // Nobody waits for long: all are as fast as the slowest one is by itself.
     let (paced_s, free_s) = (paced.lasted.as_secs_f64(), free.lasted.as_secs_f64());
     assert!(paced_s < free_s * 1.01, "{paced_s:.1} s, {free_s:.1} s without pace");
 }

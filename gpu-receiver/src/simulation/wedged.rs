@@ -33,7 +33,7 @@ const CREDITS: u32 = 32;
 // === impl Wedge ===
 
 impl Wedge {
-    /// What is so before anything begins; the number of workers that receivers are told of.
+    /// What is so before anything begins; returns the number of workers that receivers hear of.
     pub(super) fn begin(self, world: &World) -> usize {
         if self != Self::First {
             return usize::MAX;

@@ -111,7 +111,7 @@ impl Worker {
         }
         self.streams().leave(session.stream, member);
         // A host that is gone closes nothing: its connections stay half open until the receiver
-        // gives up. A worker on the receiver's own host cannot go alone.
+        // gives up. A worker on the receiver's own host cannot go without the receiver.
         if *self.health.borrow() == Health::Silent && link.kind() == LinkKind::Tcp {
             session.outbox.closed().await;
         }

@@ -11,7 +11,7 @@ use crate::tls::server_name;
 // === impl Access ===
 
 impl Access {
-    /// Whether the `tcp` link is to be encrypted.
+    /// Whether to encrypt the `tcp` link.
     #[must_use]
     pub fn encrypts_data(&self) -> bool {
         self.inner.config.tcp_tls

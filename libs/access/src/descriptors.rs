@@ -1,7 +1,7 @@
 //! How many files and connections a process may have open at a time.
 //!
-//! Both are descriptors, of which a process has one limit. Here they get a share each: callers who
-//! come in numbers cannot keep a node from opening its files.
+//! Both are descriptors, and a process has one limit for all of them. Here they get a share each:
+//! callers who come in numbers cannot keep a node from opening its files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -33,7 +33,7 @@ pub struct Observation {
 pub struct Decision {
     /// Workers.
     pub workers: u32,
-    /// Why so many.
+    /// Why this number.
     pub reason: Reason,
 }
 
@@ -54,7 +54,7 @@ pub enum Reason {
     FewerDo,
     /// The number there is lies outside the bounds.
     Bounds,
-    /// Nothing was told.
+    /// Nothing was reported.
     Unknown,
 }
 

@@ -41,7 +41,7 @@ impl Cache {
         Ok(Self { inner: Arc::new(Inner { levels, is_warned: AtomicBool::new(false) }) })
     }
 
-    /// The entry, if it is there now. Waits for nobody, or briefly where a damaged one is to be removed.
+    /// The entry, if it is there now. Waits for nobody, or briefly where a damaged one must be removed.
     /// What keeps it from being opened is counted, and warned of once.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Cached> {

@@ -21,7 +21,8 @@ use crate::{EntryWriter, Key, OpenError, Unavailable, metrics};
 const VICTIMS_MAX: usize = 4096;
 /// After a scan that finds nothing to evict, because all was used too short a time ago.
 const RESCAN_AFTER: Duration = Duration::from_secs(60);
-/// After any scan of entries that are kept for a time: at least so long, and so many times what it took.
+/// After any scan of entries that are kept for a time: at least `RESCAN_MIN`, and `RESCAN_SHARE` times
+/// what the scan took.
 const RESCAN_MIN: Duration = Duration::from_secs(1);
 const RESCAN_SHARE: u32 = 10;
 /// Bytes that go down at a time.
@@ -62,8 +63,8 @@ impl Oldest {
         }
     }
 
-    /// Whether an entry was not used for a time. One that is to be used long after now was used when
-    /// the clock was wrong.
+    /// Whether an entry was not used for a time. One whose last use lies far in the future was used
+    /// when the clock was wrong.
     fn is_idle(&self, used_at: SystemTime) -> bool {
         match self.begun.1.duration_since(used_at) {
             Ok(idle) => idle >= self.keep,

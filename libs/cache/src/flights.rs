@@ -73,8 +73,8 @@ impl Flights {
         Self { folder: folder.to_owned(), here, landed, timeout, overdue: Overdue::default() }
     }
 
-    /// Waits until a time for leave, or until `look` finds the entry. Who fills the entry and was waited for
-    /// in vain is not waited for again: it may be suspended.
+    /// Waits until a time for permission to fill the entry, or until `look` finds it. If a wait for the one
+    /// who fills the entry has timed out, nobody waits for that one again: it may be suspended.
     pub(crate) fn board<T>(
         &self,
         key: Key,

@@ -135,7 +135,7 @@ impl Folders {
     }
 
     /// Whether there are folders of former starts. The sum in the tally may then be older than they are:
-    /// nobody syncs it. So there may be where they cannot be listed.
+    /// nobody syncs it. The same may be so where the folders cannot be listed.
     pub(crate) fn has_former(&self) -> bool {
         subfolders(&self.entries).any(|start| !start.is_ok_and(|start| start == self.current))
     }
@@ -196,7 +196,7 @@ fn boot() -> &'static str {
 fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // The mask of the process may have taken away what the group is to have.
+        // The process's umask may have removed the group's permissions.
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode)),
         failed => failed,
     }

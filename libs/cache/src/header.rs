@@ -82,7 +82,7 @@ impl Header {
         })
     }
 
-    /// Bytes of the file; `None` where no file has so many.
+    /// Bytes of the file; `None` if that is more than any file can have.
     pub(crate) fn file_bytes(&self) -> Option<u64> {
         (HEADER_BYTES as u64).checked_add(self.payload_bytes)?.checked_add(self.meta_bytes)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Level {
     pub(crate) is_synced: bool,
     /// How long an entry that was used stays.
     pub(crate) keep: Duration,
-    /// Who is to be evicted next.
+    /// The next entries to evict.
     pub(crate) victims: Mutex<Victims>,
     tally: Tally,
     /// How long anybody waits for the tally.
@@ -76,8 +76,8 @@ impl Level {
         })
     }
 
-    /// The tally, as soon as nobody else changes it. Who has it and was waited for in vain is not waited for
-    /// again: it may be suspended.
+    /// The tally, as soon as nobody else changes it. If a wait for the holder has timed out, nobody waits
+    /// for it again: it may be suspended.
     pub(crate) fn lock(&self, until: Instant) -> Result<Locked<'_>, Unavailable> {
         let path = self.folders.tally();
         let locked =
@@ -171,7 +171,7 @@ impl Level {
         Ok((stat.f_bavail * stat.f_frsize).saturating_sub(left))
     }
 
-    /// The error of no room for so many bytes.
+    /// The error of no room for `bytes` bytes.
     pub(crate) fn no_room(&self, bytes: u64) -> Unavailable {
         Unavailable::NoRoom { bytes, dir: self.folders.top().to_owned() }
     }

@@ -17,7 +17,7 @@
 //! of change is not the one that its writer has put into the header. A damaged entry is removed and
 //! filled anew. Only files of this user, of root and of users whom the caller names are opened.
 //!
-//! **What is shared.** Processes agree by files alone: `flock` says who fills, who reads and who may
+//! **What is shared.** Processes agree by files only: `flock` says who fills, who reads and who may
 //! count, and ends with its process, however that ends. Nobody waits without a limit, and whatever
 //! is short, a lock or a byte of room, comes back as [`Unavailable`]: read through then.
 //!

@@ -16,7 +16,7 @@ const DAMAGED: &str = "headwater_cache_damaged_total";
 const READ_THROUGH: &str = "headwater_cache_read_through_total";
 const BYTES: &str = "headwater_cache_bytes";
 const BYTES_LIMIT: &str = "headwater_cache_bytes_limit";
-/// Leave to fill that was had sooner than this was not waited for.
+/// Permission to fill that came sooner than this was not waited for.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// A level as metrics name it.

@@ -10,7 +10,8 @@ const AROUND: Duration = Duration::from_secs(300);
 /// A shorter wait says nothing of the holder.
 const LONG: Duration = Duration::from_secs(1);
 
-/// The locks that were waited for in vain, and until when they are not waited for, unless one is had.
+/// The locks for which a wait has timed out, and until when nobody waits for them, unless somebody
+/// gets the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Overdue {
     until: Mutex<HashMap<PathBuf, Instant>>,
@@ -19,7 +20,7 @@ pub(crate) struct Overdue {
 // === impl Overdue ===
 
 impl Overdue {
-    /// Until when a lock is waited for: not at all where waiting was in vain lately.
+    /// Until when to wait for a lock: not at all where a wait has timed out lately.
     pub(crate) fn limited(&self, path: &Path, until: Instant) -> Instant {
         let now = Instant::now();
         let is_overdue = self.all().get(path).is_some_and(|around| now < *around);
@@ -39,7 +40,7 @@ impl Overdue {
         all.insert(path.to_owned(), now + AROUND);
     }
 
-    /// Takes note of a lock that was had: whoever held it for too long has let go.
+    /// Notes that a lock was acquired: whoever held it for too long has let go.
     pub(crate) fn forget(&self, path: &Path) {
         self.all().remove(path);
     }

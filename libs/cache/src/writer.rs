@@ -17,7 +17,7 @@ use crate::level::{Level, footprint};
 use crate::levels::Levels;
 use crate::{Cached, Key, Unavailable, metrics};
 
-/// Small pieces are gathered up to so many bytes.
+/// Small pieces are gathered up to this number of bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// An entry while its payload is being written, in order. Without an end it leaves nothing behind.
@@ -65,8 +65,8 @@ impl Levels {
 // === impl EntryWriter ===
 
 impl<'a> EntryWriter<'a> {
-    /// Makes the file, with room for a payload of so many bytes. Each lock is waited for that long, now
-    /// and later.
+    /// Makes the file, with room for a payload of `payload_bytes` bytes. The wait for each lock is at
+    /// most `timeout`, now and later.
     pub(crate) fn begin(
         levels: &'a Levels,
         at: usize,
@@ -207,7 +207,7 @@ impl<'a> EntryWriter<'a> {
         Ok(())
     }
 
-    /// Takes room for so many bytes more than are written.
+    /// Takes room for `bytes` bytes more than are written.
     fn grow(&mut self, bytes: u64) -> Result<(), Unavailable> {
         let length = self.written.saturating_add(bytes);
         if length > self.reserved {
@@ -247,7 +247,7 @@ impl Drop for EntryWriter<'_> {
         if self.is_whole {
             return;
         }
-        // Where the lock cannot be had, the next scan finds the file, which nobody locks any more.
+        // Without the lock, the file stays: the next scan finds it, and nobody locks it any more.
         if let Ok(locked) = self.level().lock(self.until())
             && std::fs::remove_file(&self.path).is_ok()
         {

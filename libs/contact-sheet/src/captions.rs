@@ -25,7 +25,7 @@ pub(crate) struct Captions {
 // === impl Captions ===
 
 impl Captions {
-    /// The texts of the first samples of a batch, in lines of so many pixels.
+    /// The texts of the first `samples` samples of a batch, in lines of `width` pixels.
     ///
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
@@ -97,7 +97,7 @@ impl Captions {
     }
 }
 
-/// A text in lines of so many letters at most, broken between words where that is possible.
+/// A text in lines of at most `letters` letters, broken between words where that is possible.
 fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

@@ -24,7 +24,7 @@ const INK: u8 = 224;
 
 /// Samples that can be drawn.
 pub trait Pictured {
-    /// Why a tensor's bytes cannot be had.
+    /// Why a tensor's bytes are not available.
     type Error;
 
     /// Dtypes, shapes and places of the tensors.
@@ -137,7 +137,7 @@ impl Sheet {
         }
     }
 
-    /// The outline of a box in a view of so many columns and rows.
+    /// The outline of a box in a view of `width` columns and `height` rows.
     fn outline(&mut self, [left, top]: [usize; 2], [width, height]: [usize; 2], drawn: &Drawn) {
         let colour = levels::class(drawn.index + 1);
         let [x0, y0, x1, y1] = drawn.corners;
@@ -171,8 +171,8 @@ impl Sheet {
         self.height
     }
 
-    /// Pixels from the top of one sample to the top of the next, of a picture of so many samples. The first
-    /// one's top is as far from the edge as one's end is from the next.
+    /// Pixels from the top of one sample to the top of the next, of a picture of `samples` samples. The
+    /// first one's top is as far from the edge as one's end is from the next.
     #[must_use]
     pub fn row_pixels(&self, samples: usize) -> usize {
         self.height.saturating_sub(GAP) / samples.max(1)

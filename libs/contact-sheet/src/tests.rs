@@ -31,7 +31,7 @@ impl Pictured for Given {
     }
 }
 
-/// A black image of so many columns and 10 rows for each text.
+/// A black image of `width` columns and 10 rows for each text.
 fn captioned(width: u32, texts: &[&str]) -> (Given, Recipe) {
     let mut recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     (recipe.tensors[0].height, recipe.tensors[0].width) = (10, width);

@@ -19,7 +19,7 @@ pub enum Dtype {
     /// FP8 E4M3 (finite, largest 448), as a byte.
     #[serde(rename = "fp8_e4m3")]
     Fp8E4m3,
-    /// FP8 E4M3 in blocks of 32 along the last axis, each of which has a scale in a tensor of
+    /// FP8 E4M3 in blocks of 32 along the last axis. Each block has a scale in a tensor of
     /// [`Dtype::E8m0`].
     #[serde(rename = "mxfp8_e4m3")]
     Mxfp8E4m3,

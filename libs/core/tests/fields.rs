@@ -244,7 +244,7 @@ fn no_name_of_a_recipe_hides_an_attribute_of_a_batch() {
     let torch = read("torch_batch.py");
     let fields = torch.lines().filter_map(|line| line.trim().strip_prefix("self."));
     let fields = fields.filter_map(|line| line.split_once(" = ").map(|(name, _)| name));
-    // Those of Python's `dict`, of which `TorchBatch` is one.
+    // Those of Python's `dict`: a `TorchBatch` is one.
     let dict = "clear copy fromkeys get items keys pop popitem setdefault update values".split(' ');
     let names: Vec<&str> =
         methods.chain(fields).chain(dict).filter(|n| !n.starts_with('_')).collect();

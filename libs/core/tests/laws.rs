@@ -56,7 +56,7 @@ fn draws(crop: CropSpec, ops: Value, image: (u32, u32), view: (u32, u32)) -> Vec
     (0..DRAWS).map(|n| spec.draw(extent(image), extent(view), &mut rng(n))).collect()
 }
 
-/// The one operation of each view of so many pixels.
+/// The one operation of each view of `view` pixels.
 fn ops(op: Value, view: (u32, u32)) -> Vec<DrawnOp> {
     let views = draws(CropSpec::Resize, json!([op]), view, view);
     views.iter().map(|view| view.ops[0]).collect()

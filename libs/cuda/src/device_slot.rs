@@ -46,7 +46,7 @@ pub struct DeviceSlot {
 /// Who uses the slot's content.
 #[derive(Default)]
 struct Users {
-    /// Streams that were told to wait for the upload and may now read.
+    /// Streams that wait for the upload and may then read.
     streams: Vec<ConsumerStream>,
     /// Where streams stood when their owners let go: the next upload comes after.
     gone: Vec<Event>,
@@ -164,8 +164,8 @@ impl DeviceSlot {
         self.memory.address()
     }
 
-    /// Copies regions of the slot to the twin and normalises there what is to be normalised, as
-    /// soon as those who have used the twin before are done with it. Returns at once; until [`DeviceSlot::is_uploaded`] nobody may write to
+    /// Copies regions of the slot to the twin and normalises there what `expansions` names, as soon as those who have
+    /// used the twin before are done with it. Returns at once; until [`DeviceSlot::is_uploaded`] nobody may write to
     /// the slot, and a card not to the twin until [`DeviceSlot::is_unused`].
     ///
     /// # Errors
@@ -179,7 +179,7 @@ impl DeviceSlot {
         self.enqueue(copies, expansions).map_err(self.uploader.gpu().failed("copy a batch to it"))
     }
 
-    /// The same for a batch of which a card has written other regions to the twin: they are seen from
+    /// The same for a batch where a card has written other regions to the twin: they are seen from
     /// here on.
     ///
     /// # Errors

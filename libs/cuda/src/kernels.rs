@@ -6,7 +6,7 @@ use headwater_core::Digester;
 /// quotients are rounded as IEEE 754 has it: without that bytes would differ.
 pub const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"];
 
-/// The text of kernels and what a compiler is told about it.
+/// The text of kernels and the options for a compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSource {
     /// CUDA C++, without headers: one text after the other. No text includes another.

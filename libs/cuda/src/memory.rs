@@ -13,7 +13,7 @@ use crate::error::{AllocatorError, CudaError};
 use crate::gpu::{Gpu, said};
 use crate::peer_writes::page_bytes;
 
-/// Where device slots begin at least: multiples of so many bytes, as tensors in them do.
+/// Minimum alignment of device slots, in bytes; tensors in them have the same.
 const ALIGN_BYTES: u64 = 256;
 
 /// Gives memory of a GPU: in the place of the driver's own, where a framework keeps account of it.
@@ -21,7 +21,7 @@ pub trait DeviceAllocator: Send + Sync {
     /// So many bytes of GPU number `ordinal`.
     ///
     /// # Errors
-    /// There are not so many; says what went wrong.
+    /// There is not enough memory; says what went wrong.
     fn allocate(
         &self,
         ordinal: u32,

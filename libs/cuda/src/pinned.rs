@@ -22,7 +22,7 @@ unsafe impl Send for Pinned {}
 // === impl Pinned ===
 
 impl Pinned {
-    /// Takes so many bytes, all of them 0.
+    /// Takes `len` bytes, all of them 0.
     ///
     /// # Errors
     /// The driver has not that much memory to pin.
@@ -30,7 +30,7 @@ impl Pinned {
         let _current = Current::of(context)?;
         // SAFETY: the context is current; the memory is filled below before anybody sees it.
         let start: *mut u8 = unsafe { result::malloc_host(len, 0) }?.cast();
-        // SAFETY: the driver gave `len` bytes from here on, to this value alone.
+        // SAFETY: the driver gave `len` bytes from here on, to this value only.
         unsafe { start.write_bytes(0, len) };
         Ok(Self { context: Arc::clone(context), start, len })
     }

@@ -12,7 +12,7 @@ use crate::current::Current;
 use crate::event::Event;
 use crate::pinned::Pinned;
 
-/// Readers of one GPU: so many copies can be under way at a time.
+/// Readers of one GPU: the maximum number of copies that can be under way at a time.
 const READERS_MAX: usize = 4;
 
 /// A few readers, lent to whoever comes first.

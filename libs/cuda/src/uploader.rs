@@ -51,7 +51,7 @@ impl Uploader {
     /// With a kernel that makes elements of `dtype` of levels: `bf16`, `f16` or `f32`.
     ///
     /// # Errors
-    /// The kernel cannot be had; says what is missing.
+    /// The kernel is not available; says what is missing.
     pub fn normalising(
         mut self,
         normalise: &Normalise,

@@ -38,7 +38,7 @@ impl DiscoveryError {
         matches!(self, Self::Nothing { .. })
     }
 
-    /// The entry, and what is to be done about it.
+    /// The entry, and what to do about it.
     #[must_use]
     pub fn into_parts(self) -> (String, String) {
         match self {

@@ -28,7 +28,7 @@ fn look_while_records_change(folder: &Path) {
     // One joins, whichever order the records come in.
     let both: Vec<String> = found(&["127.0.0.2", "127.0.0.3"]);
     assert_eq!(look(&["127.0.0.3", "127.0.0.2"]), (both.clone(), 0));
-    // The server forgets the name for a while: nobody is sent away, and it is told.
+    // The server forgets the name for a while: nobody is sent away, and that is reported.
     assert_eq!(look(&[]), (both, 1));
     assert_eq!(look(&["127.0.0.3"]), (found(&["127.0.0.3"]), 0));
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 /// Why a call gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The function or dataset says that the sample is bad: every process that asks is told the same.
+    /// The function or dataset says that the sample is bad: every process that asks gets the same
+    /// answer.
     #[error("`{name}` raised {text}")]
     Bad {
         /// What was called.

@@ -4,7 +4,7 @@
 //! pickled. It takes one call at a time, so each thread has its own. A process that died, or was killed since it
 //! answered too late, is replaced by the next call. Only modules that [`Trusted`] names are imported.
 //!
-//! A function must be pure: what it gives follows from its arguments alone. Its random numbers come from numpy's
+//! A function must be pure: what it gives depends only on its arguments. Its random numbers come from numpy's
 //! `default_rng(seed)`, and the seed from the caller.
 //!
 //! Only an exception that says so is a verdict on a sample ([`CallError::is_verdict`]). A process

@@ -1,4 +1,5 @@
-//! Datasets that misbehave: what they raise, fork, print and change is told from a verdict on a sample.
+//! Datasets that misbehave: what they raise, fork, print and change is distinguished from a verdict on
+//! a sample.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

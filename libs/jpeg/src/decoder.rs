@@ -219,7 +219,7 @@ impl Image<'_> {
     /// Makes entries without making pixels.
     ///
     /// # Errors
-    /// The image is to be left to libjpeg-turbo: it has no entries.
+    /// The image must be left to libjpeg-turbo: it has no entries.
     pub fn entries(self) -> Result<Entries, Declined> {
         let Self { decoder, file, frame } = self;
         let mcus = frame.mcus_across() * frame.mcus_down();
@@ -249,7 +249,7 @@ impl Image<'_> {
     /// Decodes the window. Its first pixel is the first of `output`.
     ///
     /// # Errors
-    /// The image is to be left to libjpeg-turbo. What has been written is of no use.
+    /// The image must be left to libjpeg-turbo. What has been written is of no use.
     ///
     /// # Panics
     /// The window is empty or not within the image, or the output has no room for it.

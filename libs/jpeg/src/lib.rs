@@ -1,13 +1,13 @@
 //! Decodes baseline JPEG to the pixels of libjpeg-turbo (accurate inverse DCT, smooth upsampling), faster.
 //!
 //! Two answers only: the pixels that libjpeg-turbo gives for a file in which it finds nothing amiss, or a
-//! [`Declined`], after which libjpeg-turbo is to be asked. Whatever is damaged, rare or strange is declined; so the
+//! [`Declined`], after which libjpeg-turbo must be asked. Whatever is damaged, rare or strange is declined; so the
 //! judge over files stays the library that everybody else has.
 //!
 //! `header` reads the markers, `huffman` makes tables, `stream` takes the stuffing out, `entropy` turns bits into
 //! coefficients, `pixels` turns these into samples and colours, `layout` says where samples lie, `entries` are places
 //! in the bits where decoding can begin, `choice` measures which way is the fastest, an [`Outline`] is what a decoder
-//! elsewhere is told. Deliberately absent: files, threads, other formats, repair; clocks, but for that choice.
+//! elsewhere gets. Deliberately absent: files, threads, other formats, repair; clocks, but for that choice.
 #![deny(unsafe_code)]
 
 mod choice;

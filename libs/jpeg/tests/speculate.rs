@@ -31,7 +31,8 @@ fn pair() -> [Decoder; 2] {
     [Some(0), None].map(speculating_from)
 }
 
-/// One that falls into step in images of so many MCUs and more, whatever measures best here.
+/// One that falls into step in images of `speculates_from` MCUs and more, whatever measures best
+/// here.
 fn speculating_from(speculates_from: Option<u32>) -> Decoder {
     let choice = Choice { streams: 1, lanes_from: Some(8), speculates_from };
     Decoder::new(Simd::best()).choosing(choice)

@@ -49,7 +49,7 @@ struct Caller {
 }
 
 /// A caller's place, given back when dropped. Resolves when the caller is turned out: its place is
-/// another's already, and its connection is to be closed.
+/// another's already, and its connection must be closed.
 #[derive(Debug)]
 pub struct Place {
     lobby: Arc<Inner>,
@@ -60,7 +60,7 @@ pub struct Place {
 // === impl Lobby ===
 
 impl Lobby {
-    /// A lobby of so many places, one at least. `door` names the server in metrics.
+    /// A lobby of `places` places, one at least. `door` names the server in metrics.
     #[must_use]
     pub fn new(door: &'static str, places: usize) -> Self {
         describe();

@@ -1,6 +1,6 @@
 //! The header of a `.npy` file: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 //!
-//! Magic, version, length, and a Python dictionary of which only these forms occur: strings, `True`
+//! Magic, version, length, and a Python dictionary in which only these forms occur: strings, `True`
 //! and `False`, and tuples of whole numbers.
 
 use crate::element::Element;

@@ -16,7 +16,7 @@ const ENTRY_BYTES: usize = 46;
 const ENTRY_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
 const LOCAL_BYTES: u64 = 30;
 const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
-/// The end record may be followed by a comment of so many bytes.
+/// Maximum bytes of a comment after the end record.
 const COMMENT_BYTES_MAX: u64 = 0xffff;
 /// Largest list of members.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
@@ -60,7 +60,7 @@ pub trait Readable {
     /// The bytes of one range.
     ///
     /// # Errors
-    /// The range goes beyond the end, or the bytes cannot be had.
+    /// The range goes beyond the end, or the bytes are not available.
     fn read(&self, range: Range<u64>) -> Result<Bytes, Self::Error>;
 }
 

@@ -14,7 +14,7 @@ pub trait Pins: Sync {
     unsafe fn pin(&self, memory: NonNull<[u8]>) -> Option<Box<dyn Any + Send + Sync>>;
 }
 
-/// The row of a region, in memory that a device has been made to reach. It is to be written while the row is lent to
+/// The row of a region, in memory that a device has been made to reach. It must be written while the row is lent to
 /// whoever asked for it, and not looked at meanwhile.
 #[derive(Debug)]
 pub struct DeviceRegion(NonNull<[u8]>);

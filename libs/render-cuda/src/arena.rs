@@ -24,7 +24,7 @@ pub(super) struct Source {
 pub(super) enum NoRoom {
     /// Not beside those that are there.
     Now,
-    /// Not even alone.
+    /// Not even with nothing else there.
     Ever,
 }
 

@@ -37,7 +37,8 @@ pub struct CudaSettings {
     pub nvjpeg: NvJpegSettings,
 }
 
-/// Renders whole parts on a GPU: the processor decodes, or kernels where they are told to; the GPU does the rest.
+/// Renders whole parts on a GPU. The processor decodes, or kernels if they are configured to; the GPU does the
+/// rest.
 pub struct CudaBackend {
     gpu: Arc<Gpu>,
     arena_bytes: u64,
@@ -136,7 +137,7 @@ impl CudaBackend {
         self.tally.counts()
     }
 
-    /// How long each kernel takes on a part, over so many rounds.
+    /// How long each kernel takes on a part, over `rounds` rounds.
     ///
     /// # Errors
     /// The GPU fails, or a sample cannot be rendered or does not fit beside the others.
@@ -149,7 +150,8 @@ impl CudaBackend {
         self.stream()?.measure(recipe, samples, rounds)
     }
 
-    /// How long each kernel that decodes takes on a part, over so many rounds, and the part's segments.
+    /// How long each kernel that decodes takes on a part, over `rounds` rounds, and the part's
+    /// segments.
     ///
     /// # Errors
     /// The GPU fails.
@@ -161,7 +163,7 @@ impl CudaBackend {
         self.stream()?.measure_decoding(images, rounds)
     }
 
-    /// Bytes read and written per second by copies within the GPU's memory, over so many copies.
+    /// Bytes read and written per second by copies within the GPU's memory, over `times` copies.
     ///
     /// # Errors
     /// The GPU fails.
@@ -169,7 +171,7 @@ impl CudaBackend {
         self.stream()?.copy_bytes_per_s(times)
     }
 
-    /// A decoder of JPEGs alone, on a stream of its own.
+    /// A decoder of JPEGs only, on a stream of its own.
     ///
     /// # Errors
     /// The GPU has no memory for it.
@@ -177,7 +179,7 @@ impl CudaBackend {
         Ok(JpegsAlone(self.stream()?))
     }
 
-    /// A decoder of JPEGs by kernels alone, on a stream of its own.
+    /// A decoder of JPEGs by kernels only, on a stream of its own.
     ///
     /// # Errors
     /// The GPU has no memory for it.

@@ -32,7 +32,7 @@ impl Gpu {
     /// put there.
     ///
     /// # Errors
-    /// The driver is not there or refuses, or the kernels cannot be had.
+    /// The driver is not there or refuses, or the kernels are not available.
     pub(super) fn open(ordinal: u32, cache: Option<&CubinCache>) -> Result<Self, CudaError> {
         let gpu = headwater_cuda::Gpu::open(ordinal)?;
         let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;

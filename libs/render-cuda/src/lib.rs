@@ -6,7 +6,7 @@
 //! the same code as for the processor, so that a part has the same bytes wherever it was made.
 //!
 //! Images are decoded by the processor, whose pixels are part of what a batch is; by kernels that make the same
-//! pixels (`decode`), where the worker is told so; or by `nvjpeg`, where the recipe says so.
+//! pixels (`decode`), where the worker is configured so; or by `nvjpeg`, where the recipe says so.
 //!
 //! Deliberately absent: leases, threads, links.
 #![deny(unsafe_code)]

@@ -310,7 +310,7 @@ impl Load {
         }
     }
 
-    /// Room for so many bytes.
+    /// Room for `bytes` bytes.
     fn take(&mut self, bytes: u64) -> u64 {
         let at = self.used;
         self.used = at + padded(bytes);

@@ -19,8 +19,8 @@ pub trait Stopwatch: Device {
     /// The device failed, now or before.
     fn time_launches(&mut self, launches: &[Launch]) -> Result<Vec<Duration>, DeviceError>;
 
-    /// Copies the first half of the arena to the second one so many times; how long all of that
-    /// took. Each copy reads and writes [`Device::arena_bytes`] together.
+    /// Copies the first half of the arena to the second one `times` times; returns how long all of
+    /// that took. Each copy reads and writes [`Device::arena_bytes`] together.
     ///
     /// # Errors
     /// The device failed, now or before.
@@ -145,8 +145,8 @@ impl<D: Stopwatch> CudaRenderer<D> {
         Ok(Staged { launches, necessary_bytes })
     }
 
-    /// Has the device decode JPEGs side by side, so many of them as have room, and waits for that. Of
-    /// each that had room, whether the device has decoded it.
+    /// Has the device decode JPEGs side by side, as many of them as have room, and waits for that.
+    /// Returns for each that had room whether the device has decoded it.
     ///
     /// # Errors
     /// The device fails, or has no decoder.

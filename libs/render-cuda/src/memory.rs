@@ -118,7 +118,7 @@ impl Memory for ContextMemory {
         if self.kind == Kind::Pinned
             && let Err(error) = self.stream.synchronize()
         {
-            // Whoever asks the stream next is told so.
+            // Whoever asks the stream next learns of it.
             tracing::debug!(%error, "the stream has failed");
         }
     }

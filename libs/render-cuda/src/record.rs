@@ -86,7 +86,7 @@ pub(super) struct TileRecord {
     /// What it needs of the source along the axis of the second pass: the first position, counted
     /// from the axis' base, and their number.
     pub(super) source: (u32, u32),
-    /// Bytes of shared memory that it takes. The kernels are told by the launch.
+    /// Bytes of shared memory that it takes. The kernels get them by the launch.
     pub(super) shared_bytes: u64,
 }
 

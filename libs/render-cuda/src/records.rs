@@ -12,7 +12,7 @@ use super::record::{
 use super::sums;
 use super::tables::{self, Tables};
 
-/// Lists of which there is one: weights, spans, operations, views.
+/// Lists that exist once: weights, spans, operations, views.
 const LISTS: usize = 4;
 
 /// Records whose places are numbers within their lists until they are written.
@@ -73,7 +73,7 @@ impl Records {
         first
     }
 
-    /// Bytes of all lists with so many tiles, or a little more, but for tables. `lists`: how many
+    /// Bytes of all lists with `tiles` tiles, or a little more, but for tables. `lists`: how many
     /// lists of tiles and of numbers there are; each list may leave a gap behind it.
     pub(super) fn bytes_max(&self, tiles: usize, lists: usize) -> u64 {
         let views = self.views.len() * (VIEW_BYTES + size_of::<u32>());

@@ -31,8 +31,8 @@ const TABLE_BYTES: u32 = 3 * 256 * 4;
 /// Planes from which on a block has as many threads as there can be.
 const MANY_THREADS_FROM_BYTES: u64 = 64 << 10;
 
-/// Threads and shared memory of a block of `finish_views` for a view whose planes have so many
-/// bytes; in shared memory they are changed where `in_shared`.
+/// Threads and shared memory of a block of `finish_views` for a view whose planes have
+/// `plane_bytes` bytes; in shared memory they are changed where `in_shared`.
 #[must_use]
 pub(super) fn finish_block(plane_bytes: u64, in_shared: bool) -> (u32, u64) {
     let threads = if plane_bytes >= MANY_THREADS_FROM_BYTES { 1024 } else { 256 };

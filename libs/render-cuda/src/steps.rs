@@ -12,7 +12,7 @@ const SIDE: u32 = 40;
 /// Side of a view that no block holds in shared memory.
 const LARGE_SIDE: u32 = 288;
 
-/// Each operation alone, on a view of `side` x `side` in `dtype`, done to every sample.
+/// Each operation by itself, on a view of `side` x `side` in `dtype`, done to every sample.
 ///
 /// # Panics
 /// Never: the recipes are fixed.
@@ -73,7 +73,7 @@ fn one_view(side: u32, dtype: Dtype, ops: Vec<OpSpec>) -> Recipe {
     Recipe { tensors: vec![TensorSpec { name, dtype, height, width, views }], ..base }
 }
 
-/// A view of which the height loses far more pixels than the width.
+/// A view for which the height loses far more pixels than the width.
 fn flat_view(resize_passes: ResizePasses) -> Recipe {
     let mut recipe = Recipe { resize_passes, ..one_view(SIDE, Dtype::U8, vec![]) };
     let tensor = &mut recipe.tensors[0];

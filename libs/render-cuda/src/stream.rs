@@ -62,10 +62,10 @@ fn no_memory(gpu: &Gpu, arena_bytes: u64, error: DriverError) -> CudaError {
 // === impl GpuStream ===
 
 impl GpuStream {
-    /// A stream with so many bytes of the GPU's memory.
+    /// A stream with `arena_bytes` bytes of the GPU's memory.
     ///
     /// # Errors
-    /// There are not so many.
+    /// The GPU has less memory than that.
     pub(super) fn open(
         gpu: &Arc<Gpu>,
         arena_bytes: u64,
@@ -158,7 +158,7 @@ impl GpuStream {
         Ok(at + bytes.len() as u64)
     }
 
-    /// Pinned memory for so many bytes of rows.
+    /// Pinned memory for `bytes` bytes of rows.
     fn rows(&mut self, bytes: usize) -> Result<(), DriverError> {
         if self.rows.as_ref().is_none_or(|rows| rows.len() < bytes) {
             self.rows = None;

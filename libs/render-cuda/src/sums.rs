@@ -19,12 +19,12 @@ const THREADS: u32 = 256;
 /// Bytes of shared memory for the sums of two times as many blocks as there are such groups.
 const SHARED_BYTES: u32 = 2 * 16 * 8 * (THREADS / 8 - 4);
 
-/// Bytes of the list of so many rows.
+/// Bytes of the list of `rows` rows.
 pub(super) fn list_bytes(rows: usize) -> u64 {
     RECORD_BYTES * rows as u64
 }
 
-/// Room for the checksums of so many rows.
+/// Room for the checksums of `rows` rows.
 pub(super) fn sums_bytes(rows: usize) -> u64 {
     padded(SUM_BYTES * rows as u64)
 }

@@ -47,7 +47,7 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Tiles that cover a view of `width` x `height` whose horizontal pass comes first, none of which
+/// Tiles that cover a view of `width` x `height` whose horizontal pass comes first. None of them
 /// takes more than `bytes_max` of shared memory. As wide as can be: only tiles above each other
 /// need the same rows.
 pub(super) fn cut_rows(

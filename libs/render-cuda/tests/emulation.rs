@@ -14,7 +14,7 @@ use headwater_render_cuda::{Device, DeviceError, Kernel, Launch, SOURCE};
 /// not depend on it.
 const THREADS: u32 = 8;
 
-/// What the compiler is told to look for while the kernels run.
+/// What the compiler looks for while the kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// Steps beyond memory, and what the language leaves undefined.
@@ -114,7 +114,7 @@ impl EmulatedDevice {
 
     /// With one expression of the kernels in place of another: number `number` of `replaced`.
     pub(crate) fn mutant(replaced: &[(&str, &str)], number: usize, arena_bytes: u64) -> Self {
-        // One program for all mutants, which is told at its start which one it is.
+        // One program for all mutants, which learns at its start which one it is.
         let mut text =
             "#include <cstdlib>\nstatic const int MUTANT = std::atoi(std::getenv(\"MUTANT\"));\n"
                 .to_owned()
@@ -151,7 +151,7 @@ impl EmulatedDevice {
         device
     }
 
-    /// The same with so many threads in a block, a power of two.
+    /// The same with `threads` threads in a block, a power of two.
     pub(crate) fn with_threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self

@@ -98,8 +98,8 @@ fn operations_in_any_order_give_the_bytes_of_the_definitions() {
     }
 }
 
-/// Each operation alone, on an image of its own size with a quarter of a million random colours, and
-/// colours at the edges of the cube, where hues have their special cases.
+/// Each operation by itself, on an image of its own size with a quarter of a million random colours,
+/// and colours at the edges of the cube, where hues have their special cases.
 #[test]
 fn each_operation_alone_changes_all_colours_as_its_definition_does() {
     const SIDE: u32 = 512;

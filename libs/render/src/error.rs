@@ -49,7 +49,7 @@ pub enum RenderError {
         /// What its driver said.
         reason: String,
     },
-    /// The device that alone can do it has failed for good. Nothing has been written.
+    /// The only device that can do it has failed for good. Nothing has been written.
     #[error("the GPU has failed: {reason}")]
     DeviceLost {
         /// What its driver said.

@@ -204,7 +204,7 @@ impl PartPlan {
     /// nothing then. Or a row is not of the recipe's length.
     ///
     /// # Panics
-    /// The memory has not a region for every view and one for the labels.
+    /// The memory does not have a region for every view and one for the labels.
     pub fn render_sample(
         &self,
         renderer: &mut dyn SampleRenderer,

@@ -16,7 +16,7 @@ pub struct PythonModules {
 // === impl PythonModules ===
 
 impl PythonModules {
-    /// As an interpreter is to be started.
+    /// With the settings to start an interpreter with.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings: Some(settings), reader: Arc::default() }

@@ -65,7 +65,7 @@ pub struct PartSample<'a> {
 // === impl PartSample ===
 
 impl<'a> PartSample<'a> {
-    /// An image with nothing beside it, of which nothing is known.
+    /// An image with nothing beside it, and nothing known about it.
     #[must_use]
     pub fn of_image(key: RenderKey, encoded: &'a [u8], label: i64) -> Self {
         Self { key, encoded, entries: &[], extra_fields: &[], label }

@@ -1,4 +1,4 @@
-//! How far an image may be reduced while it is decoded follows from the draws of its views alone.
+//! How far an image may be reduced while it is decoded follows only from the draws of its views.
 
 use headwater_core::draw::{Extent, ViewParams};
 use headwater_core::recipe::DecodeScaling;

@@ -16,8 +16,8 @@ pub use aligned::Aligned;
 
 use std::sync::OnceLock;
 
-/// A set of instructions that this processor has. Every operation gives the same bytes whatever
-/// the set, so the choice is one of speed alone.
+/// A set of instructions that this processor has. Every operation gives the same bytes whatever the
+/// set, so the choice is one of speed only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simd {
     /// The definitions themselves.

@@ -16,7 +16,7 @@ pub(crate) const ANSWER_MAX_BYTES: u64 = 4 << 30;
 pub(crate) enum Refused {
     /// It does not keep to the protocol.
     Message(MessageError),
-    /// It has more than so many bytes.
+    /// It has more than `limit_bytes` bytes.
     TooLarge { limit_bytes: u64 },
 }
 
@@ -45,7 +45,8 @@ pub(crate) struct Answer<'a> {
 // === impl Answer ===
 
 impl<'a> Answer<'a> {
-    /// An answer to a query for samples of a shard of so many bytes, or of more if it is small.
+    /// An answer to a query for samples of a shard of `shard_bytes` bytes, or of more if it is
+    /// small.
     pub(crate) fn new(query: &'a ReadQuery, shard_bytes: u64) -> Self {
         let samples = Vec::with_capacity(query.indices.len());
         let seen = HashSet::new();
@@ -126,7 +127,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// A sample of which a part has come.
+/// A sample that has come in part.
 #[derive(Debug)]
 struct Pieces {
     sample: v1::Sample,

@@ -17,7 +17,7 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Buffers of this process that nobody uses, the one that was given back last on top.
 static SHELF: Shelf = Shelf::new(SPARE_BYTES_MAX);
 
-/// Memory of so many bytes, filled by `fill`.
+/// Memory of `bytes` bytes, filled by `fill`.
 ///
 /// # Errors
 /// What `fill` says.

@@ -15,7 +15,7 @@ use crate::ObjectError;
 
 /// An entry of the cache, read as if it were the object that it was made of.
 ///
-/// It may be evicted while nobody reads: then reading it is an error, and it is to be opened anew.
+/// It may be evicted while nobody reads: then reading it is an error, and it must be opened anew.
 #[derive(Debug)]
 pub struct CachedObject {
     /// What the shard is called in messages.

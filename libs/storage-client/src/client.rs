@@ -82,7 +82,7 @@ impl StorageClient {
             pauses: AtomicU64::new(0),
         };
         let client = Self { inner: Arc::new(inner) };
-        // Later ones are told from the log; here the first that answers is enough.
+        // Later ones are named in the log; here the first that answers is enough.
         let nodes = client.inner.nodes.now();
         futures::future::join_all(nodes.iter().map(|node| node.hello())).await;
         let hello = |node: Arc<Node>| async move { node.hello().await };
@@ -132,7 +132,8 @@ impl Dataset {
     ///
     /// # Errors
     /// Unknown dataset, another manifest, no such shard or sample; or no node can read it for
-    /// `wait_limit_ms`, which alone may be retried. None of them says anything about a sample.
+    /// `wait_limit_ms`. Only the last of these may be retried. None of them says anything about a
+    /// sample.
     pub async fn read(
         &self,
         shard: u32,
@@ -236,7 +237,7 @@ impl Dataset {
         }
     }
 
-    /// Which shards each node is told of, in their order; none where all are deaf.
+    /// Which shards each node hears of, in their order; none where all are deaf.
     fn divide(&self, nodes: &[Arc<Node>], shards: &[u32], deaf: &[bool]) -> Vec<Vec<u32>> {
         let mut plans: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
         for &shard in shards {

@@ -3,7 +3,7 @@
 use headwater_discovery::DiscoveryError;
 use headwater_proto::storage::{MessageError, StorageFailure};
 
-/// Why a manifest or samples could not be had.
+/// Why a manifest or samples could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageClientError {
     /// A value of the configuration cannot work.

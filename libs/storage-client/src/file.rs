@@ -76,7 +76,7 @@ pub enum ShardFileError {
         /// Path of the shard.
         path: PathBuf,
     },
-    /// Its bytes cannot be had from the disk.
+    /// Its bytes cannot be read from the disk.
     #[error("bytes {start} to {end} of shard `{path}` cannot be read")]
     Read {
         /// Path of the shard.

@@ -22,7 +22,7 @@ pub(crate) struct LocalShards {
     roots: Vec<PathBuf>,
 }
 
-/// The shard cannot be read here as a file: it is to be read over gRPC, and if something is wrong
+/// The shard cannot be read here as a file: it must be read over gRPC, and if something is wrong
 /// with it, that way meets it too and tells the caller.
 #[derive(Debug)]
 struct NotLocal {

@@ -62,7 +62,7 @@ struct Health {
     generation: u64,
     /// Until when a shard, or without a number any of its dataset, is not tried as a file: found out by trying.
     remote: HashMap<(Digest, Option<u32>), Instant>,
-    /// Datasets of which the log was told that.
+    /// Datasets for which the log has said that.
     told: HashSet<Digest>,
     /// It said that it is about to end.
     draining: bool,
@@ -163,8 +163,8 @@ impl Node {
         self.settle(&connection, answer).await
     }
 
-    /// Samples of a shard of about so many bytes. What is sent beyond those asked for is an error, and no
-    /// more of it is read. The node hears of the span that reads them, if there is one.
+    /// Samples of a shard of about `shard_bytes` bytes. What is sent beyond those asked for is an error,
+    /// and no more of it is read. The node hears of the span that reads them, if there is one.
     pub(crate) async fn read(
         &self,
         query: &ReadQuery,

@@ -1,8 +1,8 @@
-//! Why the bytes of an object cannot be had.
+//! Why the bytes of an object cannot be read.
 
 use crate::ShardFileError;
 
-/// Why bytes cannot be had now. None of it says anything about the bytes themselves: it may pass.
+/// Why bytes cannot be read now. None of it says anything about the bytes themselves: it may pass.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// A file.

@@ -34,7 +34,7 @@ pub struct LeftOut {
     pub range: Range<u64>,
 }
 
-/// Why samples of a shard cannot be had now. What is wrong with one sample alone is no error but a
+/// Why samples of a shard cannot be read now. What is wrong with only one sample is no error but a
 /// [`BadBytes`] in its place.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardReadError {

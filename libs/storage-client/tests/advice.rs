@@ -19,7 +19,7 @@ type Told = (Vec<u8>, Vec<u32>);
 #[derive(Clone)]
 struct Node {
     fails: Arc<AtomicBool>,
-    /// Who told it of which shards, call by call.
+    /// The manifest and the shards of each call, in order.
     heard: Arc<Mutex<Vec<Told>>>,
 }
 
@@ -102,7 +102,7 @@ async fn dataset(nodes: Vec<String>) -> Dataset {
     client.dataset(Arc::new(manifest.unwrap()))
 }
 
-/// What a node was told last.
+/// The last plan that a node got.
 fn plan(node: &Node) -> Vec<u32> {
     node.heard.lock().unwrap().last().map(|(_, shards)| shards.clone()).unwrap_or_default()
 }

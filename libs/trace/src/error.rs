@@ -54,7 +54,7 @@ pub enum TraceError {
         /// The process that records.
         made_in: u32,
     },
-    /// A trace that is to be merged cannot be read.
+    /// A trace for a merge cannot be read.
     #[error("cannot read trace `{path}`: {reason}")]
     Read {
         /// The path.

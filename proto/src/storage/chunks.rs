@@ -63,7 +63,7 @@ const FIELD_ENTRIES: Delimited = Delimited(4);
 // === impl Delimited ===
 
 impl Delimited {
-    /// Length with its key and its length, of so many bytes.
+    /// Length of a field of `bytes` bytes, with its key and its length.
     fn len(self, bytes: usize) -> usize {
         key_len(self.0) + encoded_len_varint(bytes as u64) + bytes
     }
@@ -263,7 +263,7 @@ impl Rope {
         }
     }
 
-    /// The first so many bytes, which are there.
+    /// The first `bytes` bytes, which are there.
     fn split_to(&mut self, bytes: usize) -> Self {
         let mut split = Self::default();
         while split.bytes < bytes {
@@ -273,7 +273,7 @@ impl Rope {
         split
     }
 
-    /// Up to so many of the bytes that lie together.
+    /// Up to `bytes` of the bytes that lie together.
     fn take(&mut self, bytes: usize) -> Bytes {
         let Some(first) = self.chunks.front_mut() else { return Bytes::new() };
         let taken = first.split_to(bytes.min(first.len()));

@@ -23,7 +23,7 @@ pub enum StorageFailure {
     BadRequest,
     /// The other side speaks another version of the protocol.
     WrongVersion,
-    /// The caller has not the job's token.
+    /// The caller does not have the job's token.
     Unauthenticated,
     /// A shard cannot be read there now: its file is away, was changed, or the system refuses.
     ShardAway,
@@ -31,7 +31,7 @@ pub enum StorageFailure {
     Overloaded,
     /// The node does not answer or is going away.
     Unavailable,
-    /// The node is about to end and begins nothing more: another one is to be asked, at once.
+    /// The node is about to end and begins nothing more: ask another one, at once.
     Draining,
     /// No answer in time.
     TimedOut,

@@ -1,7 +1,7 @@
 //! What may put another sample in the place of one.
 
-/// A verdict on a sample: why it cannot be in a batch. It follows from its shard's bytes alone, so
-/// that everybody reaches it, everywhere and at any time.
+/// A verdict on a sample: why it cannot be in a batch. It follows from nothing but its shard's
+/// bytes, so that everybody reaches it, everywhere and at any time.
 ///
 /// Nothing else may lead to a substitution, since batches would follow from it. So there is no way
 /// from an error to a verdict: whoever makes one says so by [`BadBytes::verdict`].

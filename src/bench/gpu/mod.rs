@@ -73,7 +73,8 @@ impl Gpu {
         Ok(Self { cuda, cpu, threads: config.threads(), part_samples, images, entries })
     }
 
-    /// So many images, by turns, from number `first` on, with their entry points.
+    /// `count` images with their entry points, from number `first` on; after the last image comes
+    /// the first one again.
     fn coded(&self, first: usize, count: usize) -> Vec<CodedImage<'_>> {
         let coded =
             self.images.iter().map(Vec::as_slice).zip(self.entries.iter().map(Vec::as_slice));

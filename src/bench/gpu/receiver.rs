@@ -29,8 +29,8 @@ pub(crate) struct Uploads {
 // === impl Uploads ===
 
 impl Uploads {
-    /// Compares the GPU's normalised levels with the processor's table, and measures over
-    /// `rounds`, at least 1, with a batch of so many samples.
+    /// Compares the GPU's normalised levels with the processor's table, and measures over `rounds`,
+    /// at least 1, with a batch of `samples` samples.
     ///
     /// # Errors
     /// The GPU is not available, fails, or gives other values.

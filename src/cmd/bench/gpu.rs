@@ -55,7 +55,7 @@ enum Part {
     Receiver,
     /// Images that are decoded per second
     Decode,
-    /// nvJPEG: how far from libjpeg-turbo, and how fast, alone and within everything
+    /// nvJPEG: how far from libjpeg-turbo, and how fast, by itself and within everything
     Nvjpeg,
     /// Images per second of everything together, on the GPU
     BackEnd,
@@ -133,7 +133,7 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
     Ok(())
 }
 
-/// Kernels alone, engines and kernels, engines first.
+/// Kernels only, engines and kernels, engines first.
 const ENGINE_LOADS: [f64; 3] = [0.0, HW_DECODER_LOAD_DEFAULT, 1.0];
 
 fn nvjpeg(told: &mut Told, gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Result<()> {

@@ -74,7 +74,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     Ok(())
 }
 
-/// The shards of all places. What is wrong with a place as a whole is told.
+/// The shards of all places. What is wrong with a place as a whole is printed.
 fn shards(
     places: &[FoundPlace],
     readers: usize,

@@ -1,4 +1,4 @@
-//! What a storage node is told where nobody says otherwise.
+//! Default values of a storage node's configuration.
 
 use headwater_access::AccessConfig;
 

@@ -58,8 +58,8 @@ pub(crate) use zarr::Zarr;
 /// A way in which samples lie in objects. All calls wait for the source: not for async threads.
 ///
 /// The contract:
-/// - A place (an object, or a folder of them) has one or more shards, in an order that follows from
-///   its bytes and names alone. So do the samples of a shard, their keys, fields and bytes: whoever
+/// - A place (an object, or a folder of them) has one or more shards, in an order that follows only
+///   from its bytes and names. So do the samples of a shard, their keys, fields and bytes: whoever
 ///   reads the same bytes, from any source, at any time, gets the same, and equal digests.
 /// - [`Format::outlines`] reads as little as it can: it is called once for each place when a node
 ///   starts, of thousands.
@@ -100,8 +100,8 @@ pub(crate) trait Format: Debug + Send + Sync {
     ) -> Result<Vec<Damage>, StorageError>;
 
     /// Whether samples are read from the place's own bytes, so that a shard of a distant source is
-    /// copied into the node's cache. Otherwise shards are unpacked into it. A format of which
-    /// some shards are compressed says `true`, and opens those as [`Opened::Packed`].
+    /// copied into the node's cache. Otherwise shards are unpacked into it. A format that has some
+    /// compressed shards says `true`, and opens those as [`Opened::Packed`].
     fn reads_in_place(&self) -> bool;
 }
 

@@ -26,8 +26,8 @@ pub struct ShardEntriesKept {
 // === impl FoundPlace ===
 
 impl FoundPlace {
-    /// Makes the entry points of its shards' JPEG images on so many threads and keeps them where storage nodes
-    /// look for them; with `force` also those that are there. One answer for each shard.
+    /// Makes the entry points of its shards' JPEG images on `threads` threads and keeps them where storage
+    /// nodes look for them; with `force` also those that are there. One answer for each shard.
     ///
     /// # Errors
     /// A shard that cannot be read or is broken; no place to write to.

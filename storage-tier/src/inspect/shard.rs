@@ -60,8 +60,8 @@ impl FoundShard {
     }
 
     /// Opens it, and holds it against its checksums; the first shard of a file also against the
-    /// `SHA256SUMS` beside that. Reads all of it, and unpacks it into a file without a name if it has to
-    /// be unpacked.
+    /// `SHA256SUMS` in the same folder. Reads all of it, and unpacks it into a file without a name if it
+    /// has to be unpacked.
     ///
     /// # Errors
     /// Nothing of it can be read, or it was changed meanwhile.

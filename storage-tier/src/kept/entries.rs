@@ -33,7 +33,7 @@ const HEAD_BYTES: usize = 8 + 2 * 16 + 8 + 16;
 #[derive(Debug)]
 pub(crate) struct KeptEntries {
     places: KeptPlaces,
-    /// The log was told that a file is not used.
+    /// The log has said that a file is not used.
     told: AtomicBool,
     /// Until when folders are not written to.
     closed: Mutex<HashMap<PathBuf, Instant>>,

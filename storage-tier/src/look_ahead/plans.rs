@@ -152,7 +152,7 @@ impl Plans {
     fn ready(&self, plan: &Plan, bytes_held: u64) -> Option<(ShardId, u64)> {
         let next = plan.shards.iter().find(|(shard, _)| !self.held.contains_key(shard));
         let &(shard, bytes) = next?;
-        // Larger than all room: alone.
+        // If it is larger than all room: only with nothing else.
         let alone = bytes_held == 0;
         let free = self.bytes_max.checked_sub(bytes_held.saturating_add(bytes));
         let fits = free.is_some_and(|free| self.share(plan) + self.part(shard, bytes) <= free);

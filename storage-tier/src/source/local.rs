@@ -34,7 +34,7 @@ pub(crate) struct LocalSource {
 // === impl LocalSource ===
 
 impl LocalSource {
-    /// By `storage.roots`, of which those that are URLs say nothing of files.
+    /// By `storage.roots`; those that are URLs say nothing about files.
     pub(crate) fn within(roots: &[PathBuf], copies_all: bool) -> Self {
         let is_url = |root: &&PathBuf| root.to_str().is_some_and(SourceUrl::is_one);
         let folders = roots.iter().filter(|root| !is_url(root)).cloned().collect();

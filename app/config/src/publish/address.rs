@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn schemes_say_which_socket_and_who_connects() {
-        // As in Tensorcom's own table, of which these are the sending half.
+        // As in Tensorcom's own table; these are the sending half of it.
         for (url, kind, binds, place) in [
             ("zpub://0.0.0.0:7404", Kind::Pub, true, "tcp://0.0.0.0:7404"),
             ("zrpub://a:7404", Kind::Pub, false, "tcp://a:7404"),

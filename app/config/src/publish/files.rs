@@ -14,7 +14,7 @@ const EXAMPLE: &str = "file:batches-{000000..}.ten";
 pub struct FileSeries {
     head: String,
     tail: String,
-    /// Numbers have at least so many digits.
+    /// Minimum number of digits of a number.
     digits: usize,
     first: u64,
     /// The last number; none where the series has no end.

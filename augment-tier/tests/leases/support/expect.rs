@@ -10,7 +10,7 @@ use super::receiver::{BATCH, FP8_SCALE};
 use super::shards::TestSample;
 use super::storage::TestStorage;
 
-/// A whole batch, of which one row is being rendered.
+/// A whole batch; one row of it is being rendered.
 struct Batch {
     layout: Layout,
     bytes: Vec<u8>,

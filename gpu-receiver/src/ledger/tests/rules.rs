@@ -272,7 +272,7 @@ fn parts_are_compared_with_their_checksums_as_configured() {
     }
 }
 
-/// Of so many parts of one worker in turn, those that are compared; the one of number `differs` differs.
+/// Of `parts` parts of one worker in turn, those that are compared; the one of number `differs` differs.
 fn compared(parts: u64, differs: Option<usize>) -> Vec<bool> {
     let mut ledger = ledger_that_compares(Verify::Sampled);
     ledger.on_worker_left(A, ms(0));

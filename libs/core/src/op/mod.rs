@@ -128,7 +128,7 @@ pub(crate) trait Operation {
     /// With which probability it is done at all; `None` for a policy, which has probabilities of its own.
     fn probability(&self) -> Option<f64>;
 
-    /// Checks its keys, of which `at` is the path. The probability is checked by whoever calls this.
+    /// Checks its keys; `at` is their path. The probability is checked by whoever calls this.
     fn validate(&self, at: &str) -> Result<(), RecipeError>;
 
     /// Appends what it comes to on a view of this size, after it was decided that it is done. The order in which it

@@ -77,7 +77,7 @@ pub enum SamplerError {
         /// Number of ranks.
         world_size: u32,
     },
-    /// An epoch has not a single step.
+    /// An epoch does not have a single step.
     #[error(
         "an epoch of {samples} samples has no step with a global batch of {global_batch}: use \
          `epoch_end = \"short_last\"`, a number of steps or a smaller batch"

@@ -4,7 +4,7 @@
 //! [`Sampler`] remembers between calls only saves time.
 //!
 //! Deliberately absent: reading shards and lists, views and pixels, what a batch is cut into, any notion
-//! of which batch comes next.
+//! of the batch that comes next.
 
 mod config;
 mod dataset;
@@ -226,7 +226,7 @@ impl Sampler {
     }
 
     /// Sets the weights from a step on, until the next step that others were set for. They come
-    /// before the configured weights and the curriculum. Every rank must be told the same;
+    /// before the configured weights and the curriculum. Every rank must get the same weights;
     /// batches from that step on that were computed before must be computed again.
     ///
     /// # Errors

@@ -9,8 +9,8 @@ use crate::DrawRng;
 
 /// Up to this size a table of bytes is as small as a network's keys.
 const TABLE_MAX: u64 = 256;
-/// Half rounds: without the keys, four full rounds of a balanced network cannot be told from
-/// chance (Luby and Rackoff, 1988).
+/// Half rounds: without the keys, four full rounds of a balanced network cannot be distinguished
+/// from chance (Luby and Rackoff, 1988).
 const HALF_ROUNDS: usize = 8;
 
 /// A permutation of `0..size`.

@@ -70,7 +70,7 @@ impl Shape {
         self.steps_from(epoch, self.begin(epoch))
     }
 
-    /// Steps of an epoch that begins with this step, after so many positions.
+    /// Steps of an epoch that begins with step `step`, after `position` positions.
     fn steps_from(&self, epoch: u32, (step, position): (u64, u64)) -> u64 {
         let batch = u64::from(self.batch_samples);
         let short = self.end == EpochEnd::ShortLast;

@@ -26,7 +26,7 @@ pub use way::Way;
 
 /// What is decoded: 304 x 208 pixels, 4:4:4, more symbols than a processor's branch prediction learns by heart.
 const SAMPLE: &[u8] = include_bytes!("sample.jpg");
-/// Each way's least time of so many turns counts.
+/// Number of turns of each way; the shortest time counts.
 const ROUNDS: usize = 7;
 /// What one segment after the other must take of the time of interleaved ones to be chosen. Its branches are predicted
 /// better in a sample that is decoded again and again than in photographs.
@@ -85,7 +85,7 @@ struct Bench {
     #[cfg(target_arch = "x86_64")]
     lanes: Lanes,
     symbols: u32,
-    /// The sample in so many segments: those of [`LANES`].
+    /// The sample, cut into each of the numbers of segments in [`LANES`].
     segments: [Vec<Segment>; LANES.len()],
 }
 
@@ -218,7 +218,8 @@ impl Bench {
         Ok(ways)
     }
 
-    /// Decodes the sample, lanes in so many segments, and scalar code so many of them at a time.
+    /// Decodes the sample. Lanes decode it in `segments` segments; scalar code takes `segments` of
+    /// them at a time.
     fn decode(&mut self, way: Way, segments: usize) -> Result<(), Declined> {
         let Self { simd, frame, lookups, .. } = self;
         let bits = self.stream.bits();

@@ -12,8 +12,8 @@ use crate::stream::Stream;
 /// A scan without its stuffing, cut into segments that can be decoded side by side, and all tables.
 ///
 /// Nothing has been decoded. Whoever decodes it must find each segment's [`End`] as it says, coefficients and samples
-/// in range and no bits that are no code; where that is not so, the image is to be decoded by [`Image::decode`] or by
-/// libjpeg-turbo.
+/// in range and no bits that are no code; where that is not so, [`Image::decode`] or libjpeg-turbo must decode the
+/// image.
 #[derive(Debug)]
 pub struct Outline<'a> {
     frame: Frame,
@@ -53,7 +53,7 @@ impl<'a> Image<'a> {
     /// segment where it has neither.
     ///
     /// # Errors
-    /// It is to be left to libjpeg-turbo, or an entry cannot be right.
+    /// It must be left to libjpeg-turbo, or an entry cannot be right.
     pub fn outline(self, entries: Option<&Entries>) -> Result<Outline<'a>, Declined> {
         let Self { decoder, file, frame } = self;
         let quants = frame.components().iter().map(|component| frame.quant(component));

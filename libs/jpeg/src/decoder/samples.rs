@@ -23,8 +23,8 @@ impl Decoder {
     /// Makes the colours of a window out of the samples of an image: those that [`Image::decode`](crate::Image::decode)
     /// makes of its file. The window's first pixel is the first of `output`.
     ///
-    /// `read` is called for each component with its number, the rows that are looked at, and the whole plane, of which
-    /// it sets at least these rows. Where it returns `false` no more is done. Returns whether all were read.
+    /// `read` is called for each component with its number, the rows that are looked at, and the whole plane. It sets
+    /// at least these rows of the plane. Where it returns `false` no more is done. Returns whether all were read.
     ///
     /// # Panics
     /// The window is empty or not within the image, or the output has no room for it.

@@ -12,7 +12,7 @@ use crate::entropy::{Nothing, Sink};
 use crate::header::Frame;
 use crate::planes::Wanted;
 
-/// Falling into step has not come to the end: the image is to be read as one stream.
+/// Falling into step has not come to the end: the image must be read as one stream.
 pub(super) struct OutOfStep;
 
 // === impl Decoder ===

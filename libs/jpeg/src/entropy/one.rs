@@ -23,7 +23,7 @@ pub(crate) struct Job<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) bits: u32,
     pub(crate) segment: &'a Segment,
-    /// Gets one place for every so many MCUs.
+    /// Gets one place for every group of MCUs; the number is the size of a group.
     pub(crate) places: Option<(&'a mut Vec<Place>, u32)>,
 }
 

@@ -42,7 +42,8 @@ pub(crate) struct Copied {
 // === impl Stream ===
 
 impl Stream {
-    /// Takes the stuffing out of `scan`, which must end with the end of the image after so many restart markers at most.
+    /// Takes the stuffing out of `scan`, which must end with the end of the image after at most `restarts_max` restart
+    /// markers.
     pub(crate) fn fill(
         &mut self,
         simd: Simd,

@@ -15,8 +15,8 @@ macro_rules! operations {
         }
 
         impl KernelOp {
-            /// Appends what kernels are told of an operation: nothing where GPUs cannot do it, and up to four records of a
-            /// jitter.
+            /// Appends the records of an operation for kernels: nothing where GPUs cannot do it, and up to four records
+            /// of a jitter.
             pub fn push(op: &DrawnOp, to: &mut Vec<Self>) {
                 match *op {
                     $(DrawnOp::$name(op) => op.records(to),)+

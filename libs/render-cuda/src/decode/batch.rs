@@ -36,7 +36,7 @@ pub(crate) struct Batch {
     spare: Vec<Vec<u8>>,
 }
 
-/// What is to be copied to the device behind [`Batch::inputs`], and launched there.
+/// What to copy to the device behind [`Batch::inputs`], and what to launch there.
 pub(crate) struct Orders {
     pub(crate) bytes: Vec<u8>,
     pub(crate) launches: [Launch; 3],
@@ -82,12 +82,12 @@ impl Batch {
         statuses_end - self.statuses_bytes()
     }
 
-    /// All that is to be copied to one place: what kernels read of the images, and their orders.
+    /// All that goes to one place: what kernels read of the images, and their orders.
     pub(crate) fn pieces<'a>(&'a self, orders: &'a Orders) -> Vec<&'a [u8]> {
         self.inputs.iter().chain([&orders.bytes]).map(Vec::as_slice).collect()
     }
 
-    /// What is to be copied with the images to `at` and up to `end`, and launched then. Statuses are at the end.
+    /// What to copy with the images to `at` and up to `end`, and to launch then. Statuses are at the end.
     pub(crate) fn orders(&self, (images, end): (u64, u64)) -> Orders {
         let at = images + self.inputs_bytes;
         let statuses = self.statuses_at(end);

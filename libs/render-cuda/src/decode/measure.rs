@@ -1,4 +1,4 @@
-//! Decoding alone, to be measured: nothing is made of the pixels.
+//! Decoding without the rest, to measure it: nothing is made of the pixels.
 
 use headwater_render::decode::{DecodeLimits, Wanted};
 use headwater_simd::Simd;
@@ -34,8 +34,8 @@ struct Ready {
 // === impl CudaRenderer ===
 
 impl<D: Device> CudaRenderer<D> {
-    /// Has kernels decode JPEGs side by side, so many of them as have room, and waits for that. How many they
-    /// have decoded, and how many of those with room they have not.
+    /// Has kernels decode JPEGs side by side, as many of them as have room, and waits for that. Returns how
+    /// many they have decoded, and how many of those with room they have not.
     ///
     /// # Errors
     /// The device fails.

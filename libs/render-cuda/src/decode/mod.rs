@@ -51,7 +51,7 @@ impl Coder {
         self.table = table;
     }
 
-    /// Reads an image, whose size `choose` is told; none where the processor is to decode it.
+    /// Reads an image and calls `choose` with its size; none where the processor must decode it.
     pub(super) fn read(
         &mut self,
         limits: &DecodeLimits,

@@ -66,8 +66,8 @@ const H1V2: u32 = 2;
 const H2V2: u32 = 3;
 const REPLICATE: u32 = 4;
 
-/// The choice of libjpeg-turbo's jdsample.c with smooth upsampling, for a component of so many samples in a row that
-/// are so many times too few.
+/// The choice of libjpeg-turbo's jdsample.c with smooth upsampling, for a component with `width` samples in a row.
+/// `times`: by how much the samples are too few, across and down.
 pub(super) fn upsampling(width: u32, times: (u32, u32)) -> u32 {
     match times {
         (1, 1) => FULL,

@@ -13,7 +13,7 @@ use crate::arena::{ALIGN_BYTES, Coded, padded};
 pub(super) const GROUP_SEGMENTS: u32 = 32;
 /// Bytes of a block's coefficients.
 const BLOCK_BYTES: u64 = 128;
-/// Lists of a batch, each of which may leave a gap behind it: images, groups, statuses.
+/// Lists of a batch: images, groups, statuses. Each of them may leave a gap behind it.
 const LISTS: u64 = 3;
 
 /// A JPEG that has no place on the device yet.

@@ -13,14 +13,14 @@ const NO_MEMORY: c_int = 2;
 
 /// Memory by address: of a device, or of the host and pinned.
 pub(crate) trait Memory: Send {
-    /// Takes so many bytes; `None` where there are not so many.
+    /// Takes `bytes` bytes; `None` where there is less memory than that.
     fn take(&self, bytes: usize) -> Option<u64>;
 
     /// Gives back what `take` gave.
     fn give_back(&self, address: u64);
 
     /// Waits, where the host itself may write to the memory, until the stream uses it no more: the
-    /// library may let go of it before. What is used in the stream's order alone needs no wait.
+    /// library may let go of it before. What is used only in the stream's order needs no wait.
     fn settle(&self) {}
 }
 

@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// The device's memory. The codec skips images that it is told to.
+    /// The device's memory. The codec skips the images in `skipped`.
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<Vec<u8>>>);
 

@@ -1,5 +1,5 @@
 //! A table of functions in nvJPEG's place: it keeps books of what is made and destroyed, and answers
-//! as it is told.
+//! as the test has set.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;

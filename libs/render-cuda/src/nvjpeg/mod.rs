@@ -1,7 +1,7 @@
 //! JPEGs decoded by a GPU: by its engines where they take an image, by kernels where those do.
 //!
 //! Its pixels are not libjpeg-turbo's, nor are an engine's those of the kernels. So a recipe has to
-//! ask for it, and which way an image goes follows from its bytes and the recipe alone, never from
+//! ask for it, and which way an image goes follows from its bytes and the recipe only, never from
 //! what it is decoded together with, nor from how busy anything is. What no way takes goes to the
 //! processor's decoder, which also is the judge of whether an image is damaged.
 
@@ -65,7 +65,7 @@ pub struct NvJpegSettings {
 /// stream sees the pixels. Files and places stay as they are until the stream has been waited for. After
 /// a device error nothing else may be called.
 pub(super) trait Codec: Send {
-    /// Whether it takes an image of that size, by its header alone.
+    /// Whether it takes an image of that size, by its header only.
     fn takes(&mut self, encoded: &[u8], extent: Extent) -> Result<bool, CodecError>;
 
     /// Decodes images that it takes, all or none that can be relied on.
@@ -132,7 +132,7 @@ impl NvJpeg {
     /// processor's. `engine_load`: share of the images that are tried on the engines.
     ///
     /// # Errors
-    /// The device fails, or has too little memory for so many together. Never that of an image.
+    /// The device fails, or has too little memory for all images together. Never that of an image.
     pub(super) fn decode(
         &mut self,
         images: &[Placed<'_>],
@@ -163,7 +163,7 @@ impl NvJpeg {
 }
 
 /// Decodes all images of one way together. Where that fails for one of them, nothing says for which:
-/// then each is decoded alone, so that its neighbours are as they would be without it.
+/// then each is decoded by itself, so that its neighbours are as they would be without it.
 fn decode_on(
     codec: &mut dyn Codec,
     images: &[Placed<'_>],

@@ -58,7 +58,7 @@ impl JpegStream {
     /// anew.
     ///
     /// # Errors
-    /// An image alone needs more memory than there is, or the GPU fails twice in a row.
+    /// An image needs by itself more memory than there is, or the GPU fails twice in a row.
     pub(crate) fn decode(
         &mut self,
         images: &[Placed<'_>],

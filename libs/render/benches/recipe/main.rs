@@ -1,4 +1,4 @@
-//! Images per second of one core for decode alone and for whole recipes, and the share of each
+//! Images per second of one core for only decoding and for whole recipes, and the share of each
 //! stage, over the JPEG files of a folder of tars.
 //!
 //! usage: `HEADWATER_BENCH_PHOTOS=/folder cargo bench -p headwater-render --bench recipe [rounds] [set] [preset]

@@ -21,8 +21,8 @@ use crate::decode::{DecodeLimits, Wanted, admit};
 
 /// Raised with every change of what an entry holds: of a decoder's pixels, or of their order in the file.
 const FORMAT: u32 = 1;
-/// Threads that write at a time: one of so many, but not fewer than that. More would wait for the lock of the
-/// cache; they go on decoding instead.
+/// One thread of `THREADS_PER_WRITER` may write at a time, but at least `WRITERS_MIN` threads may. More would
+/// wait for the lock of the cache; they go on decoding instead.
 const THREADS_PER_WRITER: usize = 4;
 const WRITERS_MIN: usize = 8;
 /// How long a lock of the cache may be waited for: another worker may be counting a million files.

@@ -50,7 +50,7 @@ impl ImageHash {
 // === impl EntryTable ===
 
 impl EntryTable {
-    /// A table of at most so many bytes; none for 0.
+    /// A table of at most `bytes_max` bytes; none for 0.
     #[must_use]
     pub fn new(bytes_max: u64) -> Option<Arc<Self>> {
         let typical = IMAGE_BYTES + headwater_jpeg::ENTRIES_MAX as u64 * ENTRY_BYTES;

@@ -15,7 +15,7 @@ pub enum DecodeFailure {
     },
 }
 
-/// Why bytes cannot be decoded: a verdict, which follows from them and from the limits alone.
+/// Why bytes cannot be decoded: a verdict, which follows from nothing but them and the limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The image ends before all of its pixels.

@@ -9,7 +9,7 @@ pub(crate) enum Left {
     Declined(Declined),
     /// Larger than our decoder takes, or than the limits: libjpeg-turbo has the words for that.
     TooLarge,
-    /// It is to be decoded at a fraction of its size.
+    /// It must be decoded at a fraction of its size.
     Reduced,
 }
 

@@ -172,7 +172,7 @@ impl Decoder {
         Ok(&self.image)
     }
 
-    /// Reads what is wanted of the image, or decodes it: as a whole where the cache is to have it.
+    /// Reads what is wanted of the image, or decodes it: as a whole if the cache will keep it.
     fn decode_through(
         &mut self,
         cache: &DecodedCache,

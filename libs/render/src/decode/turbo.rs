@@ -36,11 +36,11 @@ pub(super) struct Header {
     pub(super) four_inks: bool,
     /// Whether each scan refines the whole image.
     pub(super) progressive: bool,
-    /// Columns of the blocks that are decoded as one; none where no part can be decoded alone.
+    /// Columns of the blocks that are decoded as one; none where no part can be decoded by itself.
     pub(super) block_columns: Option<u32>,
 }
 
-/// What is to be decoded.
+/// What to decode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     /// Size and part.
@@ -61,8 +61,8 @@ pub(super) enum Format {
 #[error("{0}")]
 pub(super) struct TurboError(pub(super) String);
 
-// SAFETY: the handle is owned by this value alone, and the library keeps nothing by thread but
-// the texts of errors that belong to no handle.
+// SAFETY: the handle is owned by this value only, and the library keeps nothing by thread but the
+// texts of errors that belong to no handle.
 unsafe impl Send for Turbo {}
 
 // === impl Turbo ===
@@ -106,7 +106,7 @@ impl Turbo {
         Ok(Frame { turbo: self, encoded, header })
     }
 
-    /// `None` as well for lossless images, of which the library decodes no part alone.
+    /// `None` as well for lossless images: the library cannot decode a part of one by itself.
     fn block_columns(&self) -> Option<u32> {
         if self.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0 {
             return None;

@@ -16,7 +16,7 @@ pub struct SampleRows {
     pub rows: Vec<Vec<u8>>,
     /// Of each view the scales of its blocks; empty where its dtype has no blocks.
     pub scales: Vec<Vec<u8>>,
-    /// Of each tensor the largest magnitude that was told, as bits of binary32.
+    /// The largest reported magnitude of each tensor, as bits of binary32.
     pub amaxes: Vec<u32>,
     /// The scale of FP8 elements, where it is not the recipe's static scale.
     fp8_scale: Option<f32>,
@@ -25,7 +25,7 @@ pub struct SampleRows {
 // === impl SampleRows ===
 
 impl SampleRows {
-    /// Rows as the recipe has them, every byte of which is `fill`.
+    /// Rows as the recipe has them; every byte of them is `fill`.
     #[must_use]
     pub fn new(recipe: &Recipe, fill: u8) -> Self {
         let (mut first, mut rows, mut scales) = (Vec::new(), Vec::new(), Vec::new());

@@ -126,7 +126,7 @@ impl AlignedTargets {
     }
 }
 
-/// The bytes of a sample's field, of which the recipe makes `name`.
+/// The bytes of the field of a sample from which the recipe makes `name`.
 fn bytes<'a>(
     recipe: &Recipe,
     extra_fields: &'a [Option<Bytes>],

@@ -105,8 +105,8 @@ fn strict() -> Value {
     strict
 }
 
-/// The sample's other fields, in the order of the recipe's: a mask of all levels in stripes and blobs, depth of 16 bits,
-/// the photograph once more, and boxes, some of which lie outside, or are empty or reversed.
+/// The sample's other fields, in the order of the recipe's: a mask of all levels in stripes and blobs, depth of 16
+/// bits, the photograph once more, and boxes. Some boxes lie outside, or are empty or reversed.
 pub(crate) fn extra_fields(
     recipe: &Recipe,
     photo: usize,

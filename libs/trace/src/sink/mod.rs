@@ -27,7 +27,7 @@ pub trait Sink: Send {
     /// A sentence: why the trace ends here.
     fn write(&mut self, lanes: &[LaneName], events: &[Event]) -> Result<(), String>;
 
-    /// Ends the trace, of which `dropped` spans are missing.
+    /// Ends the trace; `dropped` spans are missing in it.
     ///
     /// # Errors
     /// A sentence: what could not be written.

@@ -45,7 +45,7 @@ pub(crate) async fn batches_need_no_registration(harness: &dyn Harness, kind: Li
         assert_eq!(counts.registered(kind), once, "once for each slot");
     }
     let peers = [world.worker().await, world.worker().await];
-    // Buffers of workers are made when they are needed: so many batches use all of them.
+    // Buffers of workers are made when they are needed: this number of batches uses all of them.
     let buffers = harness.buffers().unwrap_or(0);
     for batch in 0..buffers.max(SLOTS) {
         deliver(&mut world, &slots[batch % SLOTS], &peers).await;

@@ -1,4 +1,4 @@
-//! A wire between a worker and a receiver that breaks when it is told to.
+//! A wire between a worker and a receiver that breaks on command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// Stands between a worker and a receiver, and breaks what it is told to.
+/// Stands between a worker and a receiver, and breaks what `faults` names.
 pub(crate) struct Wire {
     pub(crate) offer: LinkOffer,
     pub(crate) faults: Arc<Faults>,

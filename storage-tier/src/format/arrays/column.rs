@@ -6,7 +6,7 @@ use crate::StorageError;
 /// Largest row, in bytes: more than a sample may have, and one is held while arrays are unpacked.
 const ROW_BYTES_MAX: u64 = 256 << 20;
 
-/// An array in C order, each row of which is a sample's field.
+/// An array in C order; each row of it is a sample's field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     /// Name of the field.

@@ -62,7 +62,7 @@ impl Object for Joined {
         self.starts[self.starts.len() - 1]
     }
 
-    /// Of all its files: what is read of one is compared with that one's own.
+    /// Of all its files: what is read of one is compared with the version of that file.
     fn version(&self) -> String {
         let versions = (0..self.starts.len() - 1).map(|at| self.files.tag(self.first + at));
         versions.collect::<Vec<_>>().join(" ")

@@ -48,7 +48,7 @@ enum Reading {
 // === impl Records ===
 
 impl Records {
-    /// A file from its beginning, or from a record of which offset and number are known.
+    /// A file from its beginning, or from a record whose offset and number are known.
     ///
     /// # Errors
     /// A table without a header, or one that lacks a column that is wanted.

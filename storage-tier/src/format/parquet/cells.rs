@@ -69,7 +69,7 @@ impl Cells {
                 | ConvertedType::UINT_64
         );
         let whole = descriptor.max_def_level();
-        // The bytes are those of this column alone.
+        // The bytes are those of this column only.
         let column = column.clone().into_builder();
         let column = column
             .set_dictionary_page_offset(None)

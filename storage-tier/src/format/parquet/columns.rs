@@ -1,4 +1,4 @@
-//! Which columns become fields, and of which names.
+//! Which columns become fields, and the fields' names.
 
 use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
 use parquet::file::metadata::ParquetMetaData;

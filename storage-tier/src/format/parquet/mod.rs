@@ -1,7 +1,7 @@
 //! Parquet, as the Hugging Face hub lays out sets of images. A row group is a shard.
 //!
-//! From the footer alone follows what a file has; a row group is unpacked as a whole. What becomes a
-//! field, and of which name: [`columns`]. docs/formats.md has it for users.
+//! What a file has follows from the footer only; a row group is unpacked as a whole. Which columns
+//! become fields, and their names: [`columns`]. docs/formats.md has it for users.
 
 mod cells;
 mod columns;

@@ -16,7 +16,7 @@ use crate::format::{Packed, SampleSink};
 /// Columns this close together are read as one.
 const GAP_BYTES: u64 = 1 << 20;
 
-/// A row group that is to be unpacked.
+/// A row group to unpack.
 pub(super) struct RowGroup {
     pub(super) object: Arc<dyn Object>,
     pub(super) footer: Footer,

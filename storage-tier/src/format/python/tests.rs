@@ -98,7 +98,7 @@ impl Trial {
         Self { _folder: folder, format }
     }
 
-    /// The samples of a class, or why they cannot be had.
+    /// The samples of a class, or why they cannot be read.
     fn read(&self, class: &str) -> Result<Vec<Read>, String> {
         let shards = read(&self.format, &place(class)).map_err(|error| error.sentence())?;
         Ok(shards.into_iter().flat_map(|shard| shard.samples).collect())

@@ -42,8 +42,8 @@ impl InspectedShard {
     /// Opens and scans a shard. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be read; samples that cannot be told apart or are too many. A shard that
-    /// breaks off is no error here: see [`InspectedShard::fault`].
+    /// A file that cannot be read; samples that cannot be distinguished, or too many samples. A
+    /// shard that breaks off is no error here: see [`InspectedShard::fault`].
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         Self::at(&Place::of_file(path))
     }

@@ -70,8 +70,8 @@ struct Samples {
 /// Scans a shard. Waits for the disk.
 ///
 /// # Errors
-/// A file that cannot be read; samples that cannot be told apart or are too many. A shard that breaks
-/// off is not an error here: see [`Scan::fault`].
+/// A file that cannot be read; samples that cannot be distinguished, or too many samples. A shard
+/// that breaks off is not an error here: see [`Scan::fault`].
 pub(super) fn scan(object: &dyn Object) -> Result<Scan, StorageError> {
     let head = ObjectReader::new(object, 0).peek(0, BLOCK_BYTES)?;
     if head.is_empty() {

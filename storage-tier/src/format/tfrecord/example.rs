@@ -37,7 +37,7 @@ pub(super) enum Fault {
     Broken(u64, String),
     /// It is whole, but cannot be served.
     Unserved(String),
-    /// Its bytes cannot be had.
+    /// Its bytes cannot be read.
     Object(ObjectError),
 }
 

@@ -217,7 +217,7 @@ fn unserved(place: &Place, array: &str, reason: &str) -> StorageError {
 }
 
 impl Format for Zarr {
-    /// Lists the folder once: it says which chunks there are, and of which versions.
+    /// Lists the folder once: it says which chunks there are, and their versions.
     fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
         let node = self.node(place)?;
         let listed: HashMap<_, _> =

@@ -17,7 +17,7 @@ use crate::StorageConfig;
 
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
-/// A listing has as much time as so many single requests.
+/// A listing has as much time as this number of single requests.
 const LISTING_REQUESTS: u32 = 20;
 
 /// What all distant sources of a node share.

@@ -25,7 +25,7 @@ pub(super) enum Dialect {
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     Status(u16),
-    /// The body ends after so many bytes, and the connection with it.
+    /// The body ends after this number of bytes, and the connection with it.
     Cut(usize),
     /// The connection is closed without an answer.
     Hangup,
@@ -138,7 +138,7 @@ impl Server {
         *self.state.faults.lock().unwrap() = Box::new(faults);
     }
 
-    /// The next so many requests that ask for a range meet a fault.
+    /// The next `times` requests that ask for a range meet a fault.
     pub(super) fn fail_ranges(&self, times: usize, fault: Fault) {
         let mut left = times;
         self.fail(move |request| {

@@ -15,7 +15,7 @@ use super::config;
 use super::server::{Dialect, Fault, Request, Server};
 use crate::{CacheLevel, DatasetConfig, Storage, StorageConfig};
 
-/// A tar of so many samples, of 20 KB on the average.
+/// A tar of `samples` samples, of 20 KB on the average.
 fn tar(seed: u64, samples: u64) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for sample in 0..samples {
@@ -167,7 +167,8 @@ async fn a_shard_is_opened_once_however_many_give_up_and_all_who_wait_are_told_t
 const READERS: usize = 9;
 const PROCESSES: usize = 8;
 const SHARDS: u32 = 3;
-/// What a process of the test below is told: the folder, the server's URL, and whether it has a cache.
+/// The variable with which a process of the test below gets the folder, the server's URL, and whether
+/// it has a cache.
 const ROLE: &str = "HEADWATER_TEST_READERS";
 
 fn node_of(folder: &std::path::Path, url: &str, is_cached: bool) -> StorageConfig {

@@ -19,7 +19,7 @@ pub(super) struct AliasTable {
 // === impl AliasTable ===
 
 impl AliasTable {
-    /// Lays out weights, of which there are 2^32 at most.
+    /// Lays out weights; there are 2^32 of them at most.
     ///
     /// Only additions, multiplications and divisions of `f64` in one fixed order, so that every machine
     /// has the same table.

@@ -71,7 +71,7 @@ impl<'a> Layout<'a> {
         Self { bytes, tables, follows, blocks, mcu_blocks, len }
     }
 
-    /// Where a batch of so many MCUs begins.
+    /// Where a batch of `mcus` MCUs begins.
     pub(super) fn start(&self, mcus: u32) -> usize {
         (self.len - mcus as usize * self.mcu_blocks) * BLOCK
     }
@@ -159,7 +159,7 @@ impl Stream {
         self.coefficient(run as usize, value, layout, room)
     }
 
-    /// Puts a coefficient after so many zeros.
+    /// Puts a coefficient after `run` zeros.
     #[inline(always)]
     fn coefficient(
         &mut self,

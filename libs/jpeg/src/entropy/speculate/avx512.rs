@@ -197,7 +197,7 @@ unsafe fn run_vectors<const N: usize>(
 
             let places_of = |entry| _mm512_and_si512(_mm512_srli_epi32::<5>(entry), places);
             let place = _mm512_add_epi32(at[v], places_of(entry[v]));
-            // The block ends among the symbols: take the first one alone.
+            // The block ends among the symbols: take the first one only.
             let crosses = _mm512_mask_cmpgt_epu32_mask(active[v], place, block);
             let taken = _mm512_mask_srli_epi32::<16>(entry[v], crosses, entry[v]);
             let place = _mm512_add_epi32(at[v], places_of(taken));

@@ -28,7 +28,7 @@ const STEPS: usize = 256;
 const WORDS_AHEAD: usize = 4;
 /// MCUs of a lane at least: with fewer, few lanes fall into step.
 const LANE_MCUS_MIN: u32 = 8;
-/// Of the starts of a lane's MCUs, room for so many is kept for the next image.
+/// Maximum number of starts of a lane's MCUs for which room is kept for the next image.
 const RETAINED_STARTS_MAX: usize = 2048;
 /// MCUs that a lane runs on into the next one's part at first.
 const MARGIN_MCUS: u32 = 4;

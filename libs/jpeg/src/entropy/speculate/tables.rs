@@ -24,9 +24,9 @@ pub(super) const LONG: u32 = 1 << 31;
 
 /// Tables of one image.
 ///
-/// An entry tells what all symbols take that its bits show whole, up to the values of the last one. Its upper half tells
-/// what the first one alone takes, or, where that is a difference of DC, its bits and 32 less those of its value, in a
-/// byte each.
+/// An entry tells what all symbols take that its bits show whole, up to the values of the last one. Its upper half
+/// tells what the first one takes by itself, or, where that is a difference of DC, its bits and 32 less those of its
+/// value, in a byte each.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     entries: Vec<u32>,

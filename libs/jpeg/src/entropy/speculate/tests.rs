@@ -21,7 +21,7 @@ fn plain(frame: &Frame, stream: &Stream) -> Result<Vec<Block>, Declined> {
     Ok(placed.blocks)
 }
 
-/// The blocks and the entries of an image of which all is wanted.
+/// The blocks and the entries of an image that is decoded as a whole.
 fn found(
     (speculator, lanes, proof): (&mut Speculator, &mut Lanes, Vbmi2),
     frame: &Frame,

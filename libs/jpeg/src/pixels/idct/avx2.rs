@@ -222,7 +222,8 @@ fn second_pass(pairs: [__m256i; 4], checks: &mut Checks) -> [__m256i; 2] {
     [_mm256_unpacklo_epi32(left, right), _mm256_unpackhi_epi32(left, right)]
 }
 
-/// The inverse DCT of eight numbers, two of which are beside each other, as in `plain`; `half` is added to each.
+/// The inverse DCT of eight numbers, as in `plain`. Two of the numbers are beside each other; `half` is added to
+/// each.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn transform([x04, x26, x15, x37]: [__m256i; 4], half: __m256i) -> Rows {

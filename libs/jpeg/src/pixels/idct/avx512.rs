@@ -215,7 +215,8 @@ fn second_pass(pairs: [__m512i; 4], checks: &mut Checks) -> [__m512i; 2] {
     [_mm512_unpacklo_epi32(left, right), _mm512_unpackhi_epi32(left, right)]
 }
 
-/// The inverse DCT of eight numbers, two of which are beside each other, as in `plain`; `half` is added to each.
+/// The inverse DCT of eight numbers, as in `plain`. Two of the numbers are beside each other; `half` is added to
+/// each.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn transform([x04, x26, x15, x37]: [__m512i; 4], half: __m512i) -> Rows {

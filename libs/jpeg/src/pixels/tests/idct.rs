@@ -153,7 +153,8 @@ fn many_blocks_at_once_are_those_of_one_at_a_time() {
             let places: Vec<usize> =
                 (0..len).map(|n| place((n * step + usize::from(n > skip)) % 80)).collect();
             let mut plane = vec![7; 2 * SIDE * STRIDE];
-            // Not in the order in which they are in memory, and with one between them that is left alone.
+            // Not in the order in which they are in memory, and with one between them that is not
+            // touched.
             let untouched = len / 2;
             blocks.insert(untouched, [9; BLOCK]);
             let picks: Vec<Pick> = (0..len)

@@ -10,7 +10,7 @@ fn lengths() -> impl Iterator<Item = usize> {
     (0..=200).chain([250, 255, 256, 257, 500, 1023])
 }
 
-/// Bytes of which some are at the ends of their range.
+/// Bytes; some of them are at the ends of their range.
 fn extremes(noise: &mut Noise, len: usize) -> Vec<u8> {
     let keep = noise.below(3);
     let mut bytes = noise.bytes(len);

@@ -23,7 +23,7 @@ pub fn of_view(simd: Simd, view: &Planes, normalise: &Normalise) -> f32 {
     of_ranges(&view.planes().map(range), normalise)
 }
 
-/// The largest magnitude of normalised values of which least and greatest level of each channel are
+/// The largest magnitude of normalised values, where least and greatest level of each channel are
 /// known.
 #[must_use]
 pub fn of_ranges(ranges: &[[u8; 2]; 3], normalise: &Normalise) -> f32 {

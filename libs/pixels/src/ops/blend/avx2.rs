@@ -62,7 +62,7 @@ pub(in crate::ops) fn moved<const AWAY: bool>(
     _mm256_blendv_epi8(down, up, goes_up)
 }
 
-/// The vector itself, of which the compiler knows no more. A factor that it knows to stay the same over a loop it
+/// The vector itself; the compiler knows no more about it. A factor that it knows to stay the same over a loop it
 /// widens to 32 bits before the loop, and takes four products of twice the width for each product.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -1,9 +1,9 @@
 //! Pillow's blend in bytes.
 //!
 //! The degenerate level is a whole number, and so the blend is that level plus factor times the value's distance
-//! from it, rounded down: a value moves by a step that follows from the distance alone, up or
-//! down, away from the level or towards it, as the factor is above 1 or below. A step down is longer by 1, since it
-//! is rounded down too. That holds unless a product is so near a whole number that the sum is rounded to it.
+//! from it, rounded down: a value moves by a step that follows only from the distance, up or down, away from the
+//! level or towards it, as the factor is above 1 or below. A step down is longer by 1, since it is rounded down
+//! too. That holds unless a product is so near a whole number that the sum is rounded to it.
 //!
 //! A step up is floor(distance * |factor - 1|). Fractions of numbers up to 255 lie so far apart that a
 //! multiplier of 16 bits gives all 256 steps.

@@ -36,8 +36,8 @@ impl CastTable {
         Self::scaled(Normalise::of(recipe), dtype, recipe.fp8_scale())
     }
 
-    /// The table of a tensor of `dtype`, of which FP8 elements are multiplied by `scale` before
-    /// they are rounded.
+    /// The table of a tensor of `dtype`. FP8 elements are multiplied by `scale` before they are
+    /// rounded.
     ///
     /// # Panics
     /// As for [`CastTable::new`].

@@ -11,7 +11,8 @@ use crate::simd::x86::load_64;
 /// Pixels of a vector.
 const LANES: usize = 64;
 
-/// Vectors after which sums of 32 bits are added up: so many lumas of 255 in 16 lanes come to less than 2^32.
+/// Vectors after which sums of 32 bits are added up: the sum of this number of lumas of 255 in 16 lanes is
+/// less than 2^32.
 const BLOCK: usize = 1 << 20;
 
 /// The lumas of all pixels, added.

@@ -4,7 +4,7 @@
 //!
 //! - hue = floor(255 t / 6 range) with t = (0, 2 or 4) range + a difference of two channels, except
 //!   that where the division leaves no rest the rounding errors decide between the quotient and one
-//!   less; which of the two follows from the quotient alone ([`ONE_LESS`]);
+//!   less; which of the two follows only from the quotient ([`ONE_LESS`]);
 //! - saturation = floor(255 range / max);
 //! - with sector and rest of 6 hue / 255: p, q, t = the nearest integer to value (1 - x / 65025)
 //!   for x = 255 saturation, saturation rest, saturation (255 - rest). 65025 is odd, so there are

@@ -1,4 +1,4 @@
-//! The definition: torchvision's `functional.pad` with Pillow images, of which only the view is made.
+//! The definition: torchvision's `functional.pad` with Pillow images; only the view is made.
 
 use headwater_core::draw::{CropBox, Extent, Padding};
 

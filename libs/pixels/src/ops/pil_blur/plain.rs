@@ -46,7 +46,7 @@ pub fn apply(view: &mut Planes, radius: f32) {
 // === impl Weights ===
 
 impl Weights {
-    /// The box of which three passes come near a Gaussian; none for a deviation of 0.
+    /// The box with which three passes come near a Gaussian; none for a deviation of 0.
     pub(super) fn of(deviation: f32) -> Option<Self> {
         if deviation == 0.0 {
             return None;

@@ -171,7 +171,7 @@ unsafe fn sixteen(
         let upper = _mm256_set1_epi64x(i64::from(word[0]) | i64::from(word[1]) << 32);
         let lower = _mm256_set1_epi64x(i64::from(word[2]) | i64::from(word[3]) << 32);
         for n in 0..4 {
-            // SAFETY: the caller vouches for the block of 64 bytes, of which these are 16.
+            // SAFETY: the caller vouches for the block of 64 bytes, and these are 16 of them.
             let bytes = unsafe { _mm_loadu_si128(source.add(at + 16 * n).cast()) };
             let taps = _mm256_cvtepu8_epi16(bytes);
             high[n] = _mm256_add_epi32(high[n], _mm256_madd_epi16(taps, upper));

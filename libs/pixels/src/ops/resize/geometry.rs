@@ -31,8 +31,8 @@ pub struct Geometry {
     pub filter: Filter,
 }
 
-/// One axis of a resize: the stretch of the source that becomes so many positions, and which of
-/// them are wanted.
+/// One axis of a resize: the stretch of the source that becomes `to` positions, and which of them
+/// are wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     /// The first source position that the stretch touches; the others are counted from it.
@@ -113,7 +113,7 @@ impl Geometry {
         REDUCTIONS.into_iter().find(shrinks).unwrap_or(1)
     }
 
-    /// At least so many bytes hold the tables of weights and all that lies between the passes, whichever the
+    /// Minimum bytes that hold the tables of weights and all that lies between the passes, whichever the
     /// instructions.
     #[must_use]
     pub fn work_bytes(&self, reduction: u32) -> u64 {
@@ -128,7 +128,7 @@ impl Geometry {
         across.table_bytes() + down.table_bytes() + between + sixteen + channel
     }
 
-    /// Whether the view is to be made a piece at a time: else it would take too much for an image of a size.
+    /// Whether to make the view a piece at a time: else it would take too much for an image of a size.
     #[must_use]
     pub fn is_piecewise(&self, image: Extent, reduction: u32) -> bool {
         let pixels = u64::from(image.width) * u64::from(image.height);
@@ -139,7 +139,7 @@ impl Geometry {
 // === impl Axis ===
 
 impl Axis {
-    /// The stretch alone.
+    /// Only the stretch.
     fn cover(first: u32, len: u32, reduction: u32) -> Self {
         let base = first / reduction;
         let place = |at: u32| f64::from(at) / f64::from(reduction) - f64::from(base);

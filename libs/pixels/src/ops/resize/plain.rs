@@ -1,5 +1,5 @@
-//! The definition: Pillow's `Image.crop(box).resize(size, filter)` (`Resample.c`), of which
-//! only the wanted window is computed. Equal to Pillow byte for byte.
+//! The definition: Pillow's `Image.crop(box).resize(size, filter)` (`Resample.c`); only the wanted
+//! window is computed. Equal to Pillow byte for byte.
 //!
 //! Two passes, rounded to uint8 in between; the geometry says which comes first. A pass is left
 //! out where that side keeps its length.

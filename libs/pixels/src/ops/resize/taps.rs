@@ -115,7 +115,7 @@ impl Axis {
         (first as u32, end as u32)
     }
 
-    /// At least so many bytes hold the weights of the wanted outputs, whichever the instructions.
+    /// Minimum bytes that hold the weights of the wanted outputs, whichever the instructions.
     #[must_use]
     pub fn table_bytes(&self) -> u64 {
         let outputs = u64::from(self.count).next_multiple_of(OUTPUTS_TOGETHER);

@@ -19,7 +19,7 @@ struct Places {
     within: u8,
 }
 
-/// As `plain::apply`, with a filter over so many pixels: 2 or 4.
+/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4.
 pub(super) fn apply<const TAPS: usize>(_: Avx512, view: &Planes, warp: &Warp, to: &mut Planes) {
     // SAFETY: the proof exists only where the processor has the sets that are enabled there.
     unsafe { moved::<TAPS>(view, warp, to) }

@@ -51,7 +51,7 @@ fn all(view: &Planes, warp: &Warp, to: &mut Planes) {
     }
 }
 
-/// With a filter over so many pixels.
+/// With a filter over `TAPS` pixels.
 #[inline(always)]
 fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes) {
     let extent = view.extent();
@@ -166,7 +166,7 @@ impl Places {
     }
 }
 
-/// The value at a place between pixels, by so many of them.
+/// The value at a place between pixels, by `TAPS` of them.
 #[inline(always)]
 fn weigh<const TAPS: usize>(values: [f64; TAPS], at: f64) -> f64 {
     match values[..] {

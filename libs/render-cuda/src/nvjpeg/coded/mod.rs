@@ -2,7 +2,7 @@
 //!
 //! A file is whole if every Huffman code is in its table and there are as many blocks as the header says.
 //! Some decoders stop at the first damage and leave the rest of their memory as it was. Only for a whole
-//! file do the pixels of every decoder follow from the file alone.
+//! file do the pixels of every decoder follow from nothing but the file.
 //!
 //! Source: ITU-T T.81, annexes B and F.
 

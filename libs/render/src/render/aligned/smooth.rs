@@ -1,5 +1,5 @@
-//! Means of levels: Pillow's `Image.resize(size, BILINEAR)` of an image of mode `F` (`Resample.c`), of which only the
-//! wanted window is computed. Equal to Pillow bit for bit.
+//! Means of levels: Pillow's `Image.resize(size, BILINEAR)` of an image of mode `F` (`Resample.c`); only the wanted
+//! window is computed. Equal to Pillow bit for bit.
 //!
 //! Two passes, rounded to binary32 in between; sums are binary64.
 
@@ -90,7 +90,7 @@ impl Scratch {
         self.view.extend(levels.iter().map(|&level| f32::from(level)));
     }
 
-    /// Mirrors rows of so many values.
+    /// Mirrors rows of `width` values.
     pub(super) fn mirror(&mut self, width: usize) {
         reverse_columns(&mut self.view, width);
     }

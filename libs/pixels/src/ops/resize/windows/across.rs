@@ -20,7 +20,7 @@ const WIDE_QUADS_MAX: usize = 7;
 pub(super) struct Across {
     spans: Vec<Spans>,
     blocks: Vec<Block>,
-    /// For each block so many quads.
+    /// `quads` of them for each block.
     digits: Vec<Digits>,
     quads: usize,
     /// Whether a window is of two vectors.
