@@ -1,9 +1,10 @@
 //! Checkpoints by themselves: written as steps go by, taken up at the start.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use headwater_core::AmaxState;
-use headwater_core::sampler::Sampler;
+use headwater_core::sampler::{Sampler, State};
 
 use crate::checkpoint::{CheckpointError, CheckpointFolder};
 use crate::config::{ReceiverConfig, Resume};
@@ -49,9 +50,17 @@ impl AutoSave {
         let number = order.batch_number(at.epoch, at.step);
         let has_moved = self.last.swap(number, Ordering::Relaxed) != number;
         let is_needed = number > 0 || self.has_any.load(Ordering::Relaxed);
-        let is_due = has_moved && number.is_multiple_of(self.every_steps) && is_needed;
-        self.has_any.fetch_or(is_due, Ordering::Relaxed);
-        is_due
+        has_moved && number.is_multiple_of(self.every_steps) && is_needed
+    }
+
+    /// Writes a checkpoint, whoever has asked for it; where it is.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub(crate) fn write(&self, step: u64, state: &State) -> Result<PathBuf, CheckpointError> {
+        let path = self.folder.write(step, state)?;
+        self.has_any.store(true, Ordering::Relaxed);
+        Ok(path)
     }
 
     /// A state was loaded, or weights were set: also at the same place other batches may follow.
@@ -188,9 +197,9 @@ mod tests {
     /// Other weights may have been set since, and batches of another state may follow.
     #[test]
     fn a_checkpoint_falls_due_again_where_the_stream_has_gone_back() {
-        let order = order();
+        let (order, folder) = (order(), tempfile::tempdir().expect("a folder"));
         let config = ReceiverConfig {
-            checkpoint_dir: "state".into(),
+            checkpoint_dir: folder.path().to_owned(),
             checkpoint_every_steps: 2,
             ..ReceiverConfig::default()
         };
@@ -201,7 +210,11 @@ mod tests {
         };
         assert_eq!([due(0..2), due(0..2)].concat(), [0; 0], "nothing is behind the start");
         assert_eq!(due(0..4), [2]);
+        assert_eq!(due(0..1), [0; 0], "it was not written");
         assert_eq!(due(1..3), [2]);
+        // By the trainer, at a place where none falls due.
+        let state = order.state(Position { epoch: 0, step: 3 }).expect("a state");
+        autosave.write(3, &state).expect("it is written");
         assert_eq!(due(2..3), [0; 0], "it is asked again");
         autosave.forget_place();
         assert_eq!(due(2..3), [2]);

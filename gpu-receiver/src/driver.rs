@@ -255,12 +255,12 @@ impl Driver {
         self.ordered.subscribe()
     }
 
-    /// Runs until told to stop or until the stream fails.
+    /// Runs until told to stop or until the stream fails, here or in the trainer's hands.
     pub(crate) async fn run(mut self, inbox: DriverInbox) {
         let DriverInbox { mut events, room, mut stop } = inbox;
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
+        while !self.mailbox.is_ended() {
             let filled = self.fill();
             self.look_for_obstacles();
             self.ledger.on_demand(self.mailbox.ready() == 0);

@@ -138,6 +138,11 @@ impl Mailbox {
         self.lock().position
     }
 
+    /// Whether nothing comes after what is ready.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.lock().ended.is_some()
+    }
+
     pub(crate) fn ready(&self) -> usize {
         self.lock().ready.len()
     }

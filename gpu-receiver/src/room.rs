@@ -38,6 +38,16 @@ pub(crate) fn check_room(
     Err(ReceiverError::Room { slots, slot_bytes, from, free_bytes, lower })
 }
 
+/// Slots that there is room for; `None` where nobody can tell.
+pub(crate) fn slots_with_room(
+    machine: &Machine,
+    config: &ReceiverConfig,
+    recipe: &Recipe,
+) -> Option<u64> {
+    let MemoryRoom { free_bytes, .. } = machine.memory_room()?;
+    free_bytes.checked_div(Layout::largest(recipe, config.batch_samples).len_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

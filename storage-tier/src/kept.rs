@@ -175,7 +175,8 @@ mod tests {
 
     use super::*;
 
-    const NOBODY: u32 = 65_534;
+    /// Another user.
+    const OTHER: u32 = 12_345;
 
     fn index() -> ShardIndex {
         let mut builder = ShardIndexBuilder::default();
@@ -260,12 +261,33 @@ mod tests {
         assert!(!loads());
         fs::rename(&moved, &beside).unwrap();
         assert!(loads());
-        if let Err(error) = chown(&beside, Some(NOBODY), None) {
+        if let Err(error) = chown(&beside, Some(OTHER), None) {
             return eprintln!("only root gives a file to another user: skipped: {error}");
         }
         assert!(!loads());
-        chown(&at, Some(NOBODY), None).unwrap();
+        chown(&at, Some(OTHER), None).unwrap();
         assert!(loads(), "it is the owner's of the shard");
+    }
+
+    /// In a folder that both may write to, each would replace the other's for ever.
+    #[test]
+    fn an_index_that_another_user_has_made_stays_and_ours_is_kept_in_the_fallback() {
+        let (folder, fallback) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let shard = Place::of_file(&folder.path().join("a.tar"));
+        let beside = folder.path().join("a.tar.hwidx");
+        fs::write(&beside, "theirs").unwrap();
+        if let Err(error) = chown(&beside, Some(OTHER), None) {
+            return eprintln!("only root gives a file to another user: skipped: {error}");
+        }
+        let kept = KeptIndices::new(None, Some(fallback.path().to_owned()));
+        for _ in 0..2 {
+            kept.store(&shard, stamp(), &index());
+            assert_eq!(fs::read(&beside).unwrap(), b"theirs");
+            assert_eq!(fs::read_dir(fallback.path()).unwrap().count(), 1);
+        }
+        assert_eq!(kept.load(&shard, None, stamp()), Some(index()));
+        KeptIndices::new(None, None).store(&shard, stamp(), &index());
+        assert_eq!(fs::read(&beside).unwrap(), b"theirs", "it is left alone without a fallback");
     }
 
     #[test]

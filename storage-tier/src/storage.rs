@@ -5,7 +5,7 @@ mod opening;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -26,7 +26,6 @@ use crate::look_ahead::{Fetch, LookAhead, Outcome};
 use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::source::{Sources, Sums};
 use crate::{StorageConfig, StorageError, metrics};
-use opening::Openings;
 
 /// A storage node whose datasets are indexed. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -45,9 +44,7 @@ struct Inner {
     /// For shards that have to be unpacked, where none is configured.
     usual_cache: OnceLock<Option<Cache>>,
     /// By number of the dataset and of the shard.
-    open: OpenShards<(usize, u32), IndexedShard>,
-    /// Those that are being opened now.
-    openings: Mutex<Openings>,
+    open: Arc<OpenShards<(usize, u32), IndexedShard, Arc<StorageError>>>,
     /// One permit for each thread that may wait for the disk.
     readers: Arc<Semaphore>,
     /// Those who answer reads, and those who wait to.
@@ -100,8 +97,7 @@ impl Storage {
         let inner = Inner {
             missing: Arc::new(jpeg_entries::missing(&datasets)),
             entries: KeptEntries::new(places),
-            open: OpenShards::new(config.open_shards_max),
-            openings: Mutex::default(),
+            open: Arc::new(OpenShards::new(config.open_shards_max)),
             readers: Arc::new(Semaphore::new(config.readers)),
             reads: ReadQueue::new(config.max_concurrent_reads, config.max_waiting_reads),
             look_ahead: LookAhead::new(config.shard_prefetch_window, config.prefetch_bytes),

@@ -90,8 +90,8 @@ impl SampleSink for Writer<'_> {
 ///
 /// # Errors
 /// As `open`.
-pub(crate) fn closing_idle<K: Eq + Hash + Clone, V: Clone>(
-    shards: &OpenShards<K, V>,
+pub(crate) fn closing_idle<K: Eq + Hash + Clone, V: Clone, E: Clone>(
+    shards: &OpenShards<K, V, E>,
     open: impl Fn() -> Result<V, StorageError>,
 ) -> Result<V, StorageError> {
     match open() {
@@ -221,11 +221,11 @@ mod tests {
         // Each takes 13 bytes.
         static SMALL: Budget = Budget { taken: AtomicU64::new(0), most: 30 };
         let shard = || within(&SMALL, &mut Three, "x.parquet#0");
-        let open = OpenShards::new(10);
+        let open = Arc::new(OpenShards::new(10));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let get = |key: u32| {
             let attempt = || closing_idle(&open, shard);
-            runtime.block_on(open.get_or_open(key, async { attempt() }))
+            runtime.block_on(open.clone().get_or_open(key, async { attempt().map_err(Arc::new) }))
         };
         let read = get(0).unwrap();
         assert!(get(1).is_ok() && open.len() == 2);

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open, test_kill_process};
 
 /// How often is looked where the kernel (before 5.3) does not tell of itself.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+pub(crate) const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A process that was there when this was made.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::alive::Life;
+use crate::alive::{Life, NOW};
 use crate::client::Client;
 use crate::clients::Clients;
 use crate::event_fd::EventFd;
@@ -198,13 +198,16 @@ impl Acceptor {
         }
     }
 
-    /// Attends to all who wait at the door; says whether there was anybody, or may be still.
+    /// Whether somebody waits to be let in. `accept` does not say so: without a descriptor left it fails in any case.
+    fn is_somebody_waiting(&self) -> bool {
+        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+        poll(&mut polled, Some(&NOW)) != Ok(0)
+    }
+
+    /// Attends to all who wait at the door; says whether there was anybody, or is still.
     fn let_in(&self) -> bool {
-        if self.is_shut {
-            return false;
-        }
         let mut came = false;
-        loop {
+        while !self.is_shut && self.is_somebody_waiting() {
             let accepted = self.listener.accept();
             let accepted = accepted.and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
@@ -213,6 +216,8 @@ impl Acceptor {
             let stream = match accepted {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return came,
+                // That one has gone.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     tracing::warn!(%error, "a loader cannot be let in yet");
                     thread::sleep(ACCEPT_PAUSE);
@@ -235,6 +240,7 @@ impl Acceptor {
                 tracing::warn!(%error, "a loader is refused: there are no threads");
             }
         }
+        came
     }
 
     /// Makes sure that nobody comes any more; not if somebody has come at the last moment.
@@ -259,10 +265,11 @@ impl Acceptor {
 pub(crate) mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use headwater_own_files::make_own_folder;
     use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -284,13 +291,7 @@ pub(crate) mod tests {
         if let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) {
             return attend(&socket, &|| std::fs::write(ready(&socket), "").unwrap());
         }
-        let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("own");
-        make_own_folder(&own).unwrap();
-        let socket = own.join("door.sock");
-        let mut process = Command::new(std::env::current_exe().unwrap());
-        process.args(["--exact", test]).env(SOCKET, &socket);
-        let mut process = process.spawn().unwrap();
+        let (mut process, _folder, socket) = at_a_socket(test);
         let begun = std::time::Instant::now();
         while !ready(&socket).exists() {
             assert!(begun.elapsed() < PATIENCE && process.try_wait().unwrap().is_none());
@@ -312,24 +313,62 @@ pub(crate) mod tests {
         process.wait().unwrap();
     }
 
+    /// This test once more in a process of its own, which is told of a socket in a new folder.
+    fn at_a_socket(test: &str) -> (Child, TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        make_own_folder(&own).unwrap();
+        let socket = own.join("door.sock");
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        process.args(["--exact", test]).env(SOCKET, &socket);
+        (process.spawn().unwrap(), folder, socket)
+    }
+
+    fn door(socket: &Path, starter: Option<Life>) -> Acceptor {
+        let listener = UnixListener::bind(socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let board = Arc::new(Status::new(PathBuf::new()));
+        Acceptor {
+            folder: RuntimeFolder::of(socket).unwrap(),
+            socket: socket.to_owned(),
+            made: socket.symlink_metadata().unwrap(),
+            listener,
+            starter,
+            attendance: Arc::new(Clients::new().unwrap()),
+            changed: board.listen().unwrap(),
+            board,
+            needs: unbounded_channel().0,
+            is_shut: false,
+        }
+    }
+
+    /// The last loader has left while the services had all descriptors.
+    #[test]
+    fn services_that_nobody_waits_for_end_without_a_descriptor() {
+        if let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) {
+            let mut door = door(&socket, None);
+            drop(door.attendance.enter());
+            let maximum = getrlimit(Resource::Nofile).maximum;
+            prlimit(None, Resource::Nofile, Rlimit { current: Some(FEW), maximum }).unwrap();
+            door.attend().unwrap();
+            // Whatever the harness needs to end.
+            std::process::exit(0);
+        }
+        let test = "serve::tests::services_that_nobody_waits_for_end_without_a_descriptor";
+        let (mut process, _folder, socket) = at_a_socket(test);
+        let life = Life::of(Pid::from_child(&process)).unwrap();
+        let mut polled: Vec<PollFd<'_>> = Vec::new();
+        polled.extend(life.wait_for().0.map(|life| PollFd::from_borrowed_fd(life, PollFlags::IN)));
+        poll(&mut polled, Some(&PATIENCE.try_into().unwrap())).unwrap();
+        process.kill().unwrap();
+        assert!(process.wait().unwrap().success(), "it waits for a loader");
+        assert!(!socket.exists());
+    }
+
     #[test]
     fn a_loader_that_comes_when_there_is_no_descriptor_is_let_in_later() {
         let attend = |socket: &Path, ready: &dyn Fn()| {
-            let listener = UnixListener::bind(socket).unwrap();
-            listener.set_nonblocking(true).unwrap();
-            let board = Arc::new(Status::new(PathBuf::new()));
-            let mut door = Acceptor {
-                folder: RuntimeFolder::of(socket).unwrap(),
-                socket: socket.to_owned(),
-                made: socket.symlink_metadata().unwrap(),
-                listener,
-                starter: Life::of(getppid().unwrap()),
-                attendance: Arc::new(Clients::new().unwrap()),
-                changed: board.listen().unwrap(),
-                board,
-                needs: unbounded_channel().0,
-                is_shut: false,
-            };
+            let mut door = door(socket, Life::of(getppid().unwrap()));
             ready();
             door.attend().unwrap();
         };

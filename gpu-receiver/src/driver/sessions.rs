@@ -83,8 +83,12 @@ impl Driver {
 
     /// The workers there should be, once they are needed.
     pub(super) fn look_for_workers(&mut self, workers: Vec<String>) {
-        self.state.workers = workers;
+        let before = std::mem::replace(&mut self.state.workers, workers);
         self.meet_workers();
+        // Not where this receiver only rests: it would try anew what has failed.
+        for address in before.iter().filter(|address| !self.state.workers.contains(address)) {
+            self.sessions_shared.trials.forget(address);
+        }
     }
 
     pub(super) fn meet_workers(&mut self) {
@@ -92,12 +96,11 @@ impl Driver {
         self.set_workers(if rests { Vec::new() } else { self.state.workers.clone() });
     }
 
-    pub(super) fn set_workers(&mut self, workers: Vec<String>) {
+    fn set_workers(&mut self, workers: Vec<String>) {
         let gone = |address: &String| !workers.contains(address);
         let stale: Vec<String> = self.state.keepers.keys().filter(|a| gone(a)).cloned().collect();
         for address in stale {
             self.state.refusals.remove(&address);
-            self.sessions_shared.trials.forget(&address);
             if let Some(keeper) = self.state.keepers.remove(&address) {
                 keeper.abort();
             }

@@ -332,7 +332,7 @@ async fn what_is_known_of_a_worker_goes_with_its_address() {
     let shared = Arc::clone(&driver.sessions_shared);
     for number in 0..1000 {
         let address = format!("silent-{number}:1");
-        driver.set_workers(vec![address.clone()]);
+        driver.look_for_workers(vec![address.clone()]);
         shared.trials.on_end(&address, LinkKind::Rdma, false, Instant::now());
         let reason = String::new();
         driver.on_session(PeerId(0), SessionEvent::Ended { address, reason, hopeless: false });
@@ -340,6 +340,38 @@ async fn what_is_known_of_a_worker_goes_with_its_address() {
     let state = &driver.state;
     let kept = [state.keepers.len(), state.refusals.len(), shared.trials.in_vain()];
     assert_eq!(kept, [1; 3]);
+}
+
+#[tokio::test]
+async fn links_that_failed_are_left_out_after_a_rest_too() {
+    let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
+    let shared = Arc::clone(&driver.sessions_shared);
+    let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
+    driver.look_for_workers(vec!["a:1".into(), "b:1".into()]);
+    for address in ["a:1", "b:1"] {
+        shared.trials.on_end(address, LinkKind::Rdma, false, Instant::now());
+    }
+    driver.on_event(idle(true));
+    assert!(driver.state.keepers.is_empty());
+    assert_eq!(shared.trials.in_vain(), 2);
+    driver.look_for_workers(vec!["b:1".into()]);
+    assert_eq!(shared.trials.in_vain(), 1, "one is no worker any more");
+    driver.on_event(idle(false));
+    assert_eq!((driver.state.keepers.len(), shared.trials.in_vain()), (1, 1));
+}
+
+/// It would have workers make batches that nobody can take.
+#[tokio::test(start_paused = true)]
+async fn a_driver_whose_stream_the_trainer_has_ended_ends() {
+    let (driver, _handle, inbox) = make(&ReceiverConfig::default());
+    let mailbox = Arc::clone(&driver.mailbox);
+    let runs = tokio::spawn(driver.run(inbox));
+    tokio::time::sleep(2 * TICK).await;
+    assert!(!runs.is_finished());
+    mailbox.cut(ReceiverError::Closed { reason: "its scales are unknown".into() });
+    timeout(LIMIT, runs).await.expect("it goes on").expect("no panic");
+    let Err(error) = mailbox.take(Instant::now(), |_| 100) else { panic!("the stream goes on") };
+    assert!(error.to_string().contains("its scales are unknown"), "{error}");
 }
 
 /// Every batch after it would stand in the wrong place, too.

@@ -90,6 +90,11 @@ impl Talk {
         let mut inbox = Inbox::default();
         loop {
             tokio::select! {
+                // In this order: what a trial has let go of is not counted when the next batch is given to it.
+                biased;
+                Some(ask) = self.released.recv() => {
+                    frames::send(socket, &Ask::Release { ask }, None).await?;
+                }
                 Some(word) = words.recv() => {
                     let said = match word {
                         HostWord::Ask(HostAsk { ask, course, at, key }) => {
@@ -98,9 +103,6 @@ impl Talk {
                         HostWord::Leave => Ask::Leave,
                     };
                     frames::send(socket, &said, None).await?;
-                }
-                Some(ask) = self.released.recv() => {
-                    frames::send(socket, &Ask::Release { ask }, None).await?;
                 }
                 heard = inbox.receive::<Answer>(socket) => {
                     let Some((answer, fd)) = heard? else { return Ok(()) };
@@ -136,6 +138,41 @@ impl Talk {
             }
             Answer::Alive => Ok(Some(HostEvent::Alive)),
             Answer::Gone { ask, reason } => Ok(Some(HostEvent::Gone(ask, reason))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    /// The service would count a batch that is released already, and refuse the next one.
+    #[tokio::test]
+    async fn what_a_trial_lets_go_of_is_said_before_what_it_asks_for_next() {
+        for round in 0..16 {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+            let (ours, theirs) = pair.expect("a pair");
+            let mut talk = Talk::new(ConnectionGuard::new(&ours).expect("a descriptor"));
+            let [trial, service] =
+                [ours, theirs].map(|end| PacketSocket::from_fd(end).expect("a socket"));
+            let (word, words) = mpsc::channel(1);
+            let (events, _heard) = mpsc::channel(1);
+            talk.releases.try_send(round).expect("room");
+            word.try_send(HostWord::Leave).expect("room");
+            let said = async {
+                let mut inbox = Inbox::default();
+                let mut next = async || {
+                    inbox.receive::<Ask>(&service).await.expect("whole").expect("a word").0
+                };
+                [next().await, next().await]
+            };
+            tokio::select! {
+                said = said => assert_eq!(said, [Ask::Release { ask: round }, Ask::Leave]),
+                ended = talk.talk(&trial, words, &events) => panic!("it ended: {ended:?}"),
+            }
         }
     }
 }

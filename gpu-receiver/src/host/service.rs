@@ -11,18 +11,21 @@ use std::time::{Duration, Instant};
 
 use headwater_core::Recipe;
 use headwater_core::part::PartScope;
+use headwater_inventory::Machine;
+use headwater_transport::SLOTS_MAX;
 use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
 use super::batch_cache::{BatchCache, ClientId, Demand, Reply, Want};
 use super::frames::{self, Inbox};
-use super::held::{HELD_ALWAYS, HELD_BEYOND, Held, HeldSlots};
+use super::held::{HELD_ALWAYS, HELD_BEYOND, Held, HeldByAll, RESERVES_MAX, held_max};
 use super::messages::{Answer, Ask, Sample};
 use crate::batch::Batch;
 use crate::config::{DatasetUse, ReceiverConfig};
 use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::receiver::Receiver;
+use crate::room::slots_with_room;
 use crate::setup::hello;
 
 /// How long is waited for a batch between two looks whether it is still wanted.
@@ -45,7 +48,7 @@ struct Shared {
     scope: PartScope,
     stock: Mutex<BatchCache<Batch>>,
     /// What trials hold.
-    held: Arc<Mutex<HeldSlots>>,
+    held: Arc<Mutex<HeldByAll>>,
     /// Rung when somebody wants something.
     wanted: Condvar,
     /// Rung when there may be something to say to trials.
@@ -101,14 +104,14 @@ impl HostService {
         recipe: Recipe,
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
-        let own = ReceiverConfig {
-            // Those that are kept, as many that trials hold which are late, and what one more may always hold.
-            slots_max: config.window_batches
-                + 2 * config.host_batches
-                + HELD_BEYOND
-                + HELD_ALWAYS as u32,
-            ..Self::config(config)
-        };
+        recipe.validate()?;
+        let room = slots_with_room(&Machine::this(), config, &recipe);
+        let held_by_all = (config.host_batches + HELD_BEYOND) as usize;
+        // Those that are made, those that are kept, and those that trials hold.
+        let made_and_kept = (config.window_batches + config.host_batches) as usize;
+        let reserves = reserves(made_and_kept + held_by_all, room);
+        let slots_max = made_and_kept + held_max(held_by_all, reserves);
+        let own = ReceiverConfig { slots_max: slots_max as u32, ..Self::config(config) };
         let receiver = Receiver::open(own, recipe, datasets)?;
         let keep = config.host_batches as usize;
         let scope = hello(receiver.config(), receiver.recipe(), receiver.manifests()).part_scope();
@@ -120,7 +123,7 @@ impl HostService {
                 config.window_batches.into(),
                 config.max_lead.into(),
             )),
-            held: Arc::default(),
+            held: HeldByAll::new(held_by_all, reserves),
             wanted: Condvar::new(),
             changed: Notify::new(),
             ended: AtomicBool::new(false),
@@ -144,8 +147,7 @@ impl HostService {
     ) -> io::Result<()> {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
-        let slots_max = self.shared.receiver.config().host_batches + HELD_BEYOND;
-        let held = Held::new(slots_max as usize, Arc::clone(&self.shared.held));
+        let held = Held::new(Arc::clone(&self.shared.held));
         let mut client = Client { shared: &self.shared, id, held, known: Vec::new() };
         let mut gone = pin!(gone);
         let ended = tokio::select! {
@@ -163,6 +165,15 @@ impl HostService {
         }
         ended
     }
+}
+
+/// Trials that can have a reserve at a time, where `slots` are needed for all else. The first trial has one in any case.
+/// Others have none that would take more than half of the slots that there is room for: their slots are made only
+/// when they keep batches that nobody else has.
+fn reserves(slots: usize, with_room: Option<u64>) -> usize {
+    let with_room = with_room.map_or(usize::MAX, |slots| slots as usize / 2);
+    let left = with_room.min(SLOTS_MAX).saturating_sub(slots);
+    (left / HELD_ALWAYS).clamp(1, RESERVES_MAX)
 }
 
 /// Tells a trial that nothing more comes, and waits until it has let go of what it has.
@@ -340,12 +351,11 @@ impl Client<'_> {
             Reply::Batch { ask, batch } => (ask, batch),
         };
         let slot = batch.slot().0;
-        if let Some(reason) = self.held.refusal(slot) {
+        // Before it is sent: from then on the trial may read it.
+        if let Err(reason) = self.held.hold(ask, slot, batch.clone())? {
             self.send_away();
             return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
         }
-        // Before it is sent: from then on the trial may read it.
-        self.held.hold(ask, slot, batch.clone())?;
         if !self.known.contains(&slot) {
             self.known.push(slot);
             let Some(file) = batch.memory().file_to_read()? else {

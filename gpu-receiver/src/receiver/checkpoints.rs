@@ -1,7 +1,7 @@
 //! Checkpoints that the trainer asks for, and those that fall due by themselves.
 
 use super::Receiver;
-use crate::checkpoint::CheckpointFolder;
+use crate::autosave::AutoSave;
 use crate::error::ReceiverError;
 use crate::position::Position;
 
@@ -17,9 +17,7 @@ impl Receiver {
             let (value, rule) = ("\"\"".into(), "name a folder for checkpoints");
             return Err(ReceiverError::Config { key: "checkpoint_dir", value, rule });
         }
-        self.autosave
-            .as_ref()
-            .map_or(Ok(()), |autosave| self.checkpoint_to(autosave.folder(), step))
+        self.autosave.as_ref().map_or(Ok(()), |autosave| self.checkpoint_to(autosave, step))
     }
 
     /// The trainer has gone to the place of a state. If checkpoints lie further in the stream, writes
@@ -32,7 +30,7 @@ impl Receiver {
             if !autosave.folder().is_ahead_of(&state)? {
                 return Ok(());
             }
-            self.checkpoint_to(autosave.folder(), self.job_step(state.epoch, state.step))
+            self.checkpoint_to(autosave, self.job_step(state.epoch, state.step))
         });
         if let Err(error) = saved {
             crate::metrics::checkpoint_failed();
@@ -50,14 +48,14 @@ impl Receiver {
         }
         let Position { epoch, step } = here;
         let job_step = self.job_step(epoch, step);
-        if let Err(error) = self.checkpoint_to(autosave.folder(), job_step) {
+        if let Err(error) = self.checkpoint_to(autosave, job_step) {
             crate::metrics::checkpoint_failed();
             tracing::error!(%error, "no checkpoint of step {job_step}");
         }
     }
 
-    fn checkpoint_to(&self, folder: &CheckpointFolder, step: u64) -> Result<(), ReceiverError> {
-        let path = folder.write(step, &self.state()?)?;
+    fn checkpoint_to(&self, autosave: &AutoSave, step: u64) -> Result<(), ReceiverError> {
+        let path = autosave.write(step, &self.state()?)?;
         tracing::info!(path = %path.display(), "checkpoint written");
         Ok(())
     }

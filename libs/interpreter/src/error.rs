@@ -89,6 +89,15 @@ pub enum CallError {
         #[source]
         source: io::Error,
     },
+    /// Too many interpreters were killed and have not ended, so that no other one is started.
+    #[error(
+        "{processes} Python processes were killed and have not ended: what they wait for does not answer, such as a \
+         network file system; bring it back, or restart this process"
+    )]
+    Unended {
+        /// How many.
+        processes: usize,
+    },
     /// The module is not among those that this process may import.
     #[error("module `{module}` is not in {key}: name it there if you trust it")]
     NotNamed {

@@ -91,15 +91,24 @@ class Sources:
 
     def __init__(self, modules):
         self.modules, self.found = modules, {}
+        # Those that Python itself or this program has loaded, since this process was started.
+        for name in filter(self.trusts, tuple(sys.modules)):
+            self.note(name, getattr(sys.modules[name], "__spec__", None))
 
     def find_spec(self, name, path=None, target=None):
-        if not any(name == trusted or name.startswith(trusted + ".") for trusted in self.modules):
+        if not self.trusts(name):
             return None
         finders = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
+        self.note(name, spec)
+        return spec
+
+    def trusts(self, name):
+        return any(name == trusted or name.startswith(trusted + ".") for trusted in self.modules)
+
+    def note(self, name, spec):
         if spec is not None and spec.has_location:
             self.found[name] = sha256_of(spec.origin)
-        return spec
 
 
 def sha256_of(path):

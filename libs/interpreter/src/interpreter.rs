@@ -112,14 +112,9 @@ impl Interpreter {
     }
 
     fn started(&mut self) -> Result<&mut Process, CallError> {
-        let Settings { python, keys, .. } = &self.settings;
         let process = match self.process.take() {
             Some(process) => process,
-            None => Process::start(&self.settings).map_err(|source| CallError::Start {
-                python: python.clone(),
-                key: keys.python,
-                source,
-            })?,
+            None => Process::start(&self.settings)?,
         };
         Ok(self.process.insert(process))
     }

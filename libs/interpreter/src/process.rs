@@ -8,16 +8,18 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::retry_on_intr;
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
+use crate::CallError;
 use crate::settings::Settings;
 
 /// The program that it runs.
@@ -29,6 +31,18 @@ const THREADS: [&str; 4] =
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// Maximum bytes that are kept of a line that functions print.
 const LINE_BYTES_MAX: u64 = 4096;
+/// Killed processes that have not ended, beyond which none is started.
+const KILLED_MAX: usize = 16;
+/// How long is waited for some of them to end. A process of much memory takes a moment.
+const ENDING_LIMIT: Duration = Duration::from_secs(2);
+const ENDING_PAUSE: Duration = Duration::from_millis(5);
+
+static KILLED: Killed = Killed(Mutex::new(Vec::new()));
+
+/// Processes that were killed and are not waited for yet. In a file system that hangs, a process ends only when that
+/// answers.
+#[derive(Debug)]
+struct Killed(Mutex<Vec<Pid>>);
 
 /// A process that waits for requests. It is killed with its children when this is dropped, and by the system when the
 /// process that holds this is gone.
@@ -46,10 +60,60 @@ pub(crate) struct Process {
     _lifeline: OwnedFd,
 }
 
+// === impl Killed ===
+
+impl Killed {
+    fn add(&self, pid: Pid) {
+        let mut killed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        killed.push(pid);
+        // Their numbers are free then.
+        killed.retain(is_there);
+    }
+
+    /// How many there are.
+    fn count(&self) -> usize {
+        let mut killed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        killed.retain(is_there);
+        killed.len()
+    }
+
+    /// Waits until few enough are left to start another one.
+    ///
+    /// # Errors
+    /// There are too many after `limit`.
+    fn settle(&self, limit: Duration) -> Result<(), CallError> {
+        let begun = Instant::now();
+        loop {
+            let processes = self.count();
+            if processes <= KILLED_MAX {
+                return Ok(());
+            }
+            if begun.elapsed() >= limit {
+                return Err(CallError::Unended { processes });
+            }
+            thread::sleep(ENDING_PAUSE);
+        }
+    }
+}
+
+/// Whether a child has not ended; waits for one that has.
+fn is_there(pid: &Pid) -> bool {
+    matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None) | Err(Errno::INTR))
+}
+
 // === impl Process ===
 
 impl Process {
-    pub(crate) fn start(settings: &Settings) -> io::Result<Self> {
+    pub(crate) fn start(settings: &Settings) -> Result<Self, CallError> {
+        KILLED.settle(ENDING_LIMIT)?;
+        Self::start_now(settings).map_err(|source| CallError::Start {
+            python: settings.python.clone(),
+            key: settings.keys.python,
+            source,
+        })
+    }
+
+    fn start_now(settings: &Settings) -> io::Result<Self> {
         let memory = File::from(memfd_create("headwater-python", MemfdFlags::CLOEXEC)?);
         let (ours, theirs) = UnixStream::pair()?;
         let (theirs_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -142,10 +206,7 @@ impl Drop for Process {
         if let Ok(None) = self.child.try_wait() {
             let pid = Pid::from_child(&self.child);
             let _ = kill_process_group(pid, Signal::KILL);
-            // Not here: in a file system that hangs, a process ends only when that answers.
-            let reaper = thread::Builder::new().name("python-reaper".into());
-            let _ =
-                reaper.spawn(move || retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())));
+            KILLED.add(pid);
         }
         if let Some(log) = self.log.take()
             && log.is_finished()
@@ -192,6 +253,27 @@ fn pass_on(errors: impl Read, mut log: impl FnMut(&str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Those of the test are not killed at first: no process can be made here that outlives that.
+    #[test]
+    fn nothing_is_started_while_many_killed_processes_have_not_ended() {
+        let killed = Killed(Mutex::default());
+        let start = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let mut children: Vec<Child> = (0..=KILLED_MAX).map(|_| start()).collect();
+        let (last, others) = children.split_last_mut().unwrap();
+        others.iter().for_each(|child| killed.add(Pid::from_child(child)));
+        killed.settle(Duration::ZERO).unwrap();
+        killed.add(Pid::from_child(last));
+        let said = killed.settle(Duration::ZERO).unwrap_err().to_string();
+        assert!(said.starts_with("17 Python processes were killed and have not ended"), "{said}");
+        last.kill().unwrap();
+        killed.settle(Duration::from_secs(60)).unwrap();
+        assert_eq!(killed.count(), KILLED_MAX);
+        others.iter_mut().for_each(|child| child.kill().unwrap());
+        while killed.count() > 0 {
+            thread::sleep(ENDING_PAUSE);
+        }
+    }
 
     /// Gives so many bytes without a newline, and counts them.
     fn printed(bytes: u64) -> impl Read {

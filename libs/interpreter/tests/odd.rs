@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use headwater_interpreter::{CallError, Dataset, SettingKeys, Settings, Trusted};
+use headwater_interpreter::{CallError, Dataset, Interpreter, SettingKeys, Settings, Trusted};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -151,6 +151,20 @@ fn a_process_that_does_not_end_when_it_is_killed_is_late_all_the_same() {
         CallError::Late { .. } => assert!(begun.elapsed() < Duration::from_secs(20)),
         error => eprintln!("SKIPPED: {error}"),
     }
+}
+
+/// As a package does that `sitecustomize` or a `.pth` file imports.
+#[test]
+fn a_module_that_is_loaded_before_the_first_request_is_known_by_its_source() {
+    let trusted = Trusted::new(vec!["collections".into()], "storage.python_modules");
+    let settings = Settings { trusted, ..settings() };
+    let arguments = serde_json::json!({"initlist": ["first", "second"]});
+    let arguments = arguments.as_object().expect("an object").clone();
+    let class = "collections:UserList";
+    let mut dataset = Dataset::open(settings.clone(), class, arguments, None).expect("a dataset");
+    assert_eq!(text(&dataset.read(1).expect("a sample")), "second");
+    let source = Interpreter::new(settings).source("collections").expect("its source");
+    assert_eq!(dataset.identity().source, source.sha256);
 }
 
 /// This test runs once more in a process of its own, which is killed in the middle of a call.

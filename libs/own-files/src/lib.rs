@@ -11,6 +11,7 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rustix::fs::OFlags;
 
@@ -19,6 +20,15 @@ const FOLDER_MODE: u32 = 0o700;
 const OTHERS: u32 = 0o077;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const ROOT: u32 = 0;
+/// Linux's own value of [`OVERFLOW_UID`].
+const NOBODY: u32 = 65_534;
+
+/// The user to whom all files belong whose owner has no number here: in a container without root, those of all users
+/// of the host but one.
+static OVERFLOW_UID: LazyLock<u32> = LazyLock::new(|| {
+    let read = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    read.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(NOBODY)
+});
 
 /// Makes a folder that only this user can enter. The folder above it must be there.
 ///
@@ -59,13 +69,14 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file to read it, as [`open_file`] does, if only this user, root or another `owner` that is trusted with it
-/// can have written it.
+/// can have written it. No other owner of whom nothing is known is trusted, as `nobody` is (65534).
 ///
 /// # Errors
 /// It cannot be opened, is not a file, or somebody else can have written it.
 pub fn open_trusted_file(path: &Path, owner: Option<u32>) -> io::Result<File> {
     let file = open_file(path)?;
     let found = file.metadata()?;
+    let owner = owner.filter(|owner| *owner != *OVERFLOW_UID);
     match is_own(&found) || owner.is_some_and(|owner| is_of(&found, owner)) {
         true => Ok(file),
         false => {
@@ -78,6 +89,12 @@ pub fn open_trusted_file(path: &Path, owner: Option<u32>) -> io::Result<File> {
 #[must_use]
 pub fn is_own(file: &Metadata) -> bool {
     is_of(file, own_uid()) || is_of(file, ROOT)
+}
+
+/// Whether a file, folder or link belongs to another user than this one and root.
+#[must_use]
+pub fn is_anothers(found: &Metadata) -> bool {
+    ![own_uid(), ROOT].contains(&found.uid())
 }
 
 /// Whether a file is a user's, and nobody else can write it.
@@ -103,7 +120,8 @@ mod tests {
 
     use super::*;
 
-    const NOBODY: u32 = 65_534;
+    /// A user who may have a number everywhere.
+    const OTHER: u32 = 12_345;
 
     #[test]
     fn a_folder_that_others_may_enter_or_that_is_a_link_is_refused() {
@@ -167,15 +185,21 @@ mod tests {
         let set = |mode| file.as_file().set_permissions(fs::Permissions::from_mode(mode)).unwrap();
         set(0o644);
         assert!(opens(None).is_ok());
-        if let Err(error) = chown(file.path(), Some(NOBODY), None) {
+        assert!(!is_anothers(&file.path().metadata().unwrap()));
+        if let Err(error) = chown(file.path(), Some(OTHER), None) {
             return eprintln!("only root gives a file to another user: skipped: {error}");
         }
-        for owner in [None, Some(NOBODY - 1)] {
+        assert!(is_anothers(&file.path().metadata().unwrap()));
+        for owner in [None, Some(OTHER - 1)] {
             assert_eq!(opens(owner).unwrap_err(), io::ErrorKind::PermissionDenied);
         }
-        assert!(opens(Some(NOBODY)).is_ok());
+        assert!(opens(Some(OTHER)).is_ok());
         set(0o664);
-        assert_eq!(opens(Some(NOBODY)).unwrap_err(), io::ErrorKind::PermissionDenied);
+        assert_eq!(opens(Some(OTHER)).unwrap_err(), io::ErrorKind::PermissionDenied);
+        // Whose it is nobody knows.
+        set(0o644);
+        chown(file.path(), Some(*OVERFLOW_UID), None).unwrap();
+        assert_eq!(opens(Some(*OVERFLOW_UID)).unwrap_err(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

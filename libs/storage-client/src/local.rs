@@ -17,7 +17,7 @@ use crate::{CachedObject, FileIdentity, IndexedShard, OpenShards, ShardFile, hos
 #[derive(Debug)]
 pub(crate) struct LocalShards {
     /// By manifest and number of the shard.
-    shards: OpenShards<(Digest, u32), IndexedShard>,
+    shards: Arc<OpenShards<(Digest, u32), IndexedShard, ()>>,
     /// Folders that files may lie in.
     roots: Vec<PathBuf>,
 }
@@ -45,7 +45,7 @@ enum Concerns {
 
 impl LocalShards {
     pub(crate) fn new(limit: usize, roots: Vec<PathBuf>) -> Self {
-        Self { shards: OpenShards::new(limit), roots }
+        Self { shards: Arc::new(OpenShards::new(limit)), roots }
     }
 
     /// The shard as a file; `None` where no connected node of this host has it, or its file is not
@@ -57,7 +57,7 @@ impl LocalShards {
         entry: &ShardEntry,
     ) -> Option<IndexedShard> {
         let key = (query.manifest, query.shard);
-        let found = self.shards.get_or_open(key, self.find(nodes, query, entry)).await;
+        let found = self.shards.clone().get_or_open(key, self.find(nodes, query, entry)).await;
         metrics::local_shards(self.shards.len());
         found.ok()
     }

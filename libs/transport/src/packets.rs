@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::cmsg_space;
 use rustix::io::Errno;
@@ -18,6 +19,7 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 use crate::link::key::random_bytes;
 use crate::peer::PeerProcess;
@@ -39,6 +41,8 @@ const SHORT_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: AsyncFd<OwnedFd>,
+    /// Since when the system takes no packet.
+    short_since: Mutex<Option<Instant>>,
 }
 
 /// A packet as received.
@@ -140,6 +144,22 @@ impl PacketSocket {
 
     /// Sends a packet now, or says `WouldBlock`.
     pub(crate) fn send_now(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let sent = self.try_send(bytes, fd);
+        // A socket that is full is not short of anything: the other end is to read.
+        let takes = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock || is_gone(error);
+        let is_short = sent.as_ref().is_err_and(|error| !takes(error));
+        let mut since = self.short_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = is_short.then(|| since.unwrap_or_else(Instant::now));
+        sent
+    }
+
+    /// How long the system has taken no packet.
+    fn short_for(&self) -> Duration {
+        let since = self.short_since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn try_send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = fd.as_slice();
@@ -164,13 +184,12 @@ impl PacketSocket {
     /// Sends a packet as soon as there is room.
     ///
     /// # Errors
-    /// The other end is gone; or the system does not take the packet for `SHORT_LIMIT`.
+    /// The other end is gone; or the system has taken no packet for `SHORT_LIMIT`, whoever wanted to send one.
     pub async fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let begun = Instant::now();
         loop {
             let sent = self.fd.async_io(Interest::WRITABLE, |_| self.send_now(bytes, fd)).await;
             match sent {
-                Err(error) if !is_gone(&error) && begun.elapsed() < SHORT_LIMIT => {
+                Err(error) if !is_gone(&error) && self.short_for() < SHORT_LIMIT => {
                     tokio::time::sleep(SHORT_PAUSE).await;
                 }
                 sent => return sent,
@@ -205,7 +224,7 @@ impl PacketSocket {
         // SAFETY: an OwnedFd is open, closes only when dropped, and always names the same
         // descriptor; the AsyncFd owns it and nothing here takes it out.
         let fd = unsafe { AsyncFd::register(fd) }?;
-        Ok(Self { fd })
+        Ok(Self { fd, short_since: Mutex::default() })
     }
 }
 

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use headwater_core::Digest;
+use headwater_own_files::is_anothers;
 
 use crate::source::Place;
+
+const ANOTHERS: &str = "another user's file lies there";
 
 /// Folders for what is kept of shards.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +45,8 @@ impl KeptPlaces {
         beside.into_iter().chain(fallback).collect()
     }
 
-    /// Writes the file to the first place that can be written to; which one that was.
+    /// Writes the file to the first place that can be written to and where no other user's lies; which one that was.
+    /// The other user would not read this one, and would write another in its place, and so on.
     ///
     /// # Errors
     /// The last place, and why it cannot be written to.
@@ -54,7 +58,12 @@ impl KeptPlaces {
     ) -> Result<PathBuf, (PathBuf, io::Error)> {
         let mut last = None;
         for place in self.of(shard, ending) {
-            match write(&place, ending, bytes) {
+            let is_anothers = place.symlink_metadata().is_ok_and(|found| is_anothers(&found));
+            let written = match is_anothers {
+                true => Err(io::Error::new(io::ErrorKind::PermissionDenied, ANOTHERS)),
+                false => write(&place, ending, bytes),
+            };
+            match written {
                 Ok(()) => return Ok(place),
                 Err(error) => last = Some((place, error)),
             }

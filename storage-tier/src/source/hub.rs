@@ -20,7 +20,8 @@ use super::Version;
 use super::distant::{Refusal, Remote};
 use super::url::encoded;
 use super::web::{
-    Asked, Followed, Web, WebError, bounded_body, follow, same_host, size_of_answer, tag_of_answer,
+    Asked, Followed, Web, WebError, bounded_body, follow, is_anew, same_host, size_of_answer,
+    tag_of_answer,
 };
 use super::web_server::{good, parsed, range_body, range_header};
 
@@ -232,8 +233,10 @@ impl Remote for Hub {
 
     async fn get(&self, key: &str, version: &Version, range: Range<u64>) -> Result<Bytes, Refusal> {
         let known = self.signed().get(key).cloned();
+        // The host that it leads to may be what is broken: the hub may name another one.
         if let Some(signed) = known
             && signed.since.elapsed() < SIGNED_FOR
+            && !is_anew()
         {
             return self.get_signed(signed, key, version, range).await;
         }

@@ -1,10 +1,7 @@
 //! Opening shards: once, whoever asks, and anew from their sources.
 
-use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared};
 use headwater_storage_client::IndexedShard;
 
 use super::Storage;
@@ -13,12 +10,6 @@ use crate::format::Opened;
 use crate::through_cache::{self, Known};
 use crate::unpacked::closing_idle;
 use crate::{StorageError, metrics};
-
-/// By number of the dataset and of the shard.
-pub(super) type Openings = HashMap<(usize, u32), Opening>;
-
-/// An attempt to open a shard, whose outcome all get who wait for it.
-type Opening = Shared<BoxFuture<'static, Result<IndexedShard, Arc<StorageError>>>>;
 
 // === impl Storage ===
 
@@ -49,6 +40,8 @@ impl Storage {
         }
     }
 
+    /// Opens a shard in a task that goes on where its caller gives up: what takes longer than a read may, such as to
+    /// unpack a shard, is done once.
     pub(super) async fn open_shard(
         &self,
         dataset: usize,
@@ -58,35 +51,23 @@ impl Storage {
         if let Some(opened) = self.inner.open.opened(&key) {
             return Ok(opened);
         }
-        let opening = self.openings().entry(key).or_insert_with(|| self.begin_opening(key)).clone();
-        opening.await.map_err(StorageError::Opening)
-    }
-
-    /// Opens a shard in a task that goes on where its callers give up: what takes longer than a read may, such as to
-    /// unpack a shard, is done once.
-    fn begin_opening(&self, key: (usize, u32)) -> Opening {
-        let storage = self.clone();
-        let opening = tokio::spawn(async move {
-            let opened = storage.inner.open.get_or_open(key, storage.open_now(key)).await;
+        let waits = Arc::new(());
+        let (storage, caller) = (self.clone(), Arc::downgrade(&waits));
+        let opening = self.inner.open.clone().get_or_open(key, async move {
+            let opened = storage.open_now(key).await;
             metrics::open_shards(storage.inner.open.len());
-            let ended = storage.openings().remove(&key);
+            // Nobody else may be there to tell it.
             if let Err(error) = &opened
-                && ended.and_then(|opening| opening.strong_count()) == Some(1)
+                && caller.strong_count() == 0
             {
                 let error = error.sentence();
-                tracing::warn!(%error, "a shard cannot be opened, and nobody waits for it any more");
+                tracing::warn!(%error, "a shard cannot be opened, and who asked for it first has given up");
             }
             opened.map_err(Arc::new)
         });
-        opening
-            .map(|ended| ended.unwrap_or_else(|_| Err(StorageError::Panic.into())))
-            .boxed()
-            .shared()
-    }
-
-    fn openings(&self) -> MutexGuard<'_, Openings> {
-        // No panic can happen while the lock is held.
-        self.inner.openings.lock().unwrap_or_else(PoisonError::into_inner)
+        let opened = tokio::spawn(opening).await.map_err(|_| StorageError::Panic)?;
+        drop(waits);
+        opened.map_err(StorageError::Opening)
     }
 
     /// The shard as it is read: in its place, from the cache, or unpacked.

@@ -163,7 +163,7 @@ mod tests {
     use std::os::fd::AsFd as _;
     use std::time::Duration;
 
-    use rustix::net::sockopt::set_socket_send_buffer_size;
+    use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
@@ -193,6 +193,43 @@ mod tests {
             assert!(packet.is_some_and(|packet| packet.bytes == expected));
         }
         sends.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_system_does_not_take_ends_a_channel_however_much_is_posted_meanwhile() {
+        let [one, _other] = pair();
+        set_socket_send_buffer_size(&one, 1).unwrap();
+        let channel = Channel::new(one, 1000);
+        assert!(!channel.post(vec![1; 50_000], None));
+        let posts = async {
+            for _ in 0..100 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                channel.post(b"after it".to_vec(), None);
+            }
+        };
+        tokio::select! {
+            ended = channel.receive() => assert!(ended.is_err(), "nothing was sent"),
+            () = posts => panic!("it is tried for ever"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_the_other_end_to_read_does_not_count_as_a_shortage() {
+        let [one, other] = pair();
+        let packet = vec![1; 10_000];
+        while one.send_now(&packet, None).is_ok() {}
+        let buffer = socket_send_buffer_size(&one).unwrap();
+        let reads = async {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            // Too little for the packet as soon as there is room.
+            set_socket_send_buffer_size(&one, 1).unwrap();
+            let read = async { while other.receive(packet.len()).await.is_ok() {} };
+            let _ = tokio::time::timeout(Duration::from_secs(1), read).await;
+            set_socket_send_buffer_size(&one, buffer).unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        let (sent, ()) = tokio::join!(one.send(&packet, None), reads);
+        sent.expect("it was short for a second");
     }
 
     #[tokio::test]

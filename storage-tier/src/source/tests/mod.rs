@@ -19,7 +19,7 @@ use super::web::Web;
 use super::web_server::WebServer;
 use super::{LocalSource, Source};
 use crate::StorageConfig;
-use server::{Dialect, Request, Server};
+use server::{Dialect, Fault, Request, Server};
 
 fn config() -> StorageConfig {
     StorageConfig { source_timeout_ms: 60_000, source_retry_ms: 60_000, ..Default::default() }
@@ -116,6 +116,28 @@ fn the_hub_conforms_and_its_token_stays_with_it() {
     assert!(asked_here * 3 <= there, "signed URLs are used again: {asked_here} of {there}");
     let named: Vec<_> = asked.iter().filter(|request| request.path.contains("/main")).collect();
     assert_eq!(named.len(), 1, "the revision is pinned by one request");
+}
+
+/// The hub names another mirror in the place of one that gives wrong bytes.
+#[test]
+fn a_second_read_of_the_hub_follows_a_redirect_of_its_own() {
+    let mirrors = [0; 2].map(|_| Server::start(Dialect::Plain));
+    let hub = Server::start(Dialect::Hub { elsewhere: mirrors[0].address });
+    let resolved = format!("datasets/u/n/resolve/{}/a.tar", hub::COMMIT);
+    hub.put("a.tar", b"right");
+    for (mirror, bytes) in mirrors.iter().zip([b"wrong", b"right"]) {
+        mirror.put(&resolved, bytes);
+    }
+    let source = distant(hub_of(&hub), &config());
+    let read = |source: &dyn Source| source.open(&path("a.tar")).unwrap().read(0..5).unwrap();
+    assert_eq!(read(&*source), "wrong");
+    let other = format!("http://{}/{resolved}", mirrors[1].address);
+    hub.fail(move |request| {
+        let is_read = request.headers.contains_key("range");
+        is_read.then(|| Fault::Redirect(other.clone()))
+    });
+    assert_eq!(read(&*source.anew().unwrap()), "right");
+    assert_eq!(read(&*source), "right", "later reads follow it too");
 }
 
 fn path(name: &str) -> PathBuf {

@@ -140,7 +140,8 @@ impl Web {
     }
 }
 
-fn is_anew() -> bool {
+/// Whether this is such a future.
+pub(crate) fn is_anew() -> bool {
     ANEW.try_with(|()| ()).is_ok()
 }
 
