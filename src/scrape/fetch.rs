@@ -99,7 +99,7 @@ mod tests {
             format!("HTTP/1.0 200 OK\r\n\r\n{lines}")
         };
         let (most, more) = (lines(ANSWER_LINES_MAX), lines(ANSWER_LINES_MAX + 1));
-        let long = format!("HTTP/1.0 200 OK\r\n\r\na{} 1\n", "a".repeat(ANSWER_BYTES_MAX));
+        let long = format!("HTTP/1.0 200 OK\r\n\r\na{} 1\n", "a".repeat(LIMITS.body_bytes));
         let addresses = [serving(&most), serving(&more), serving(&long)];
         let refused = |(_, answer): Answer| answer.err().map(|error| format!("{error:#}"));
         let answers: Vec<_> = fetch_all(&addresses).into_iter().map(refused).collect();
