@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws README's bar chart and badges from the figures that the repository holds.
 
-    scripts/readme_figures.py           writes docs/images/throughput-*.svg and docs/images/badge-*.svg
+    scripts/readme_figures.py           writes docs/images/throughput.svg and docs/images/badge-*.svg
     scripts/readme_figures.py --check   only says which of them are out of date; exit status 1 if any is
 
 No figure is written here. The chart comes from docs/benchmarks/recipe.md. Each badge comes from one file or
@@ -16,6 +16,10 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benches" / "peers"))
+
+import drawing  # noqa: E402 - not installed
+
 IMAGES = Path("docs/images")
 RECIPE = "docs/benchmarks/recipe.md"
 SOAK = "docs/benchmarks/soak.md"
@@ -134,58 +138,13 @@ def key(name: str, pattern: str, root: Path = ROOT) -> str:
 
 # === The chart ===
 
-@dataclass(frozen=True)
-class Colours:
-    text: str
-    quiet: str
-    ours: str
-    other: str
+SYSTEMS = ("Headwater", "other libraries")
 
 
-THEMES = {
-    "light": Colours(text="#1f2328", quiet="#59636e", ours="#0969da", other="#afb8c1"),
-    "dark": Colours(text="#f0f6fc", quiet="#9198a1", ours="#4493f8", other="#59636e"),
-}
-WIDTH, LEFT, RIGHT, TOP, ROW, THICK = 780, 222, 64, 66, 36, 22
-FONT = "-apple-system,BlinkMacSystemFont,'Segoe UI','Noto Sans',Helvetica,Arial,sans-serif"
-
-
-def whole(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def chart(drawn: "list[Bar]", date: str, colours: Colours) -> str:
-    """The bar chart as SVG on a transparent ground."""
-    height = TOP + ROW * len(drawn) + 26
-    scale = (WIDTH - LEFT - RIGHT) / max(bar.images_per_s for bar in drawn)
-    said = "; ".join(f"{bar.name}: {whole(bar.images_per_s)}" for bar in drawn)
-    title = "DINOv2 augmentation on one core, images per second"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'role="img" aria-labelledby="t d" font-family="{FONT}">',
-        f'<title id="t">{title}</title>',
-        f'<desc id="d">{escape(said)}</desc>',
-        f'<text x="0" y="20" font-size="17" font-weight="600" fill="{colours.text}">{title}</text>',
-        f'<text x="0" y="42" font-size="13" fill="{colours.quiet}">2 global and 8 local crops, all colour operations, '
-        "blur, normalise; longer is better</text>",
-    ]
-    for number, bar in enumerate(drawn):
-        middle = TOP + ROW * number + ROW // 2
-        long = bar.images_per_s * scale
-        weight = ' font-weight="600"' if bar.is_ours else ""
-        lines += [
-            f'<text x="{LEFT - 12}" y="{middle + 5}" text-anchor="end" font-size="14"{weight} '
-            f'fill="{colours.text}">{escape(bar.name)}</text>',
-            f'<rect x="{LEFT}" y="{middle - THICK // 2}" width="{long:.1f}" height="{THICK}" rx="3" '
-            f'fill="{colours.ours if bar.is_ours else colours.other}"/>',
-            f'<text class="value" x="{LEFT + long + 8:.1f}" y="{middle + 5}" font-size="14"{weight} '
-            f'fill="{colours.text}">{whole(bar.images_per_s)}</text>',
-        ]
-    lines += [
-        f'<text x="0" y="{height - 6}" font-size="12" fill="{colours.quiet}">{date}, {RECIPE}</text>',
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
+def chart(drawn: "list[Bar]", date: str) -> str:
+    said = "; ".join(f"{bar.name}: {bar.images_per_s:,.0f}" for bar in drawn)
+    rows = [(bar.name, (bar.images_per_s, None) if bar.is_ours else (None, bar.images_per_s)) for bar in drawn]
+    return drawing.bars("DINOv2 augmentation on one core", f"images per second, {date}", rows, SYSTEMS, said)
 
 
 # === Badges ===
@@ -239,7 +198,7 @@ def draw(badge: Badge) -> str:
 def pictures(root: Path = ROOT) -> "dict[Path, str]":
     """All that is drawn, by the path within the tree."""
     drawn, date = bars(root), measured_on(root)
-    made = {IMAGES / f"throughput-{theme}.svg": chart(drawn, date, colours) for theme, colours in THEMES.items()}
+    made = {IMAGES / "throughput.svg": chart(drawn, date)}
     made.update({IMAGES / f"badge-{badge.name}.svg": draw(badge) for badge in badges(root)})
     return made
 

@@ -24,6 +24,7 @@ mod screen;
 mod shutdown;
 mod sizing;
 mod slurm;
+mod tasks;
 #[cfg(feature = "zeromq")]
 mod tenbin;
 

@@ -1,6 +1,5 @@
 //! What is counted and timed. Names and labels are an interface: dashboards read them.
 
-use std::sync::Once;
 use std::time::Duration;
 
 use headwater_proto::augment::{FailureKind, WorkTimes};
@@ -44,12 +43,6 @@ pub(crate) enum PartOutcome {
 /// Counts one session as long as it lives.
 #[derive(Debug)]
 pub(crate) struct SessionGauge(LinkKind);
-
-/// Says what the metrics mean; once per process.
-pub(crate) fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
-}
 
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {

@@ -1,4 +1,4 @@
-"""Plots as SVG that follow the reader's light or dark colours, for the tables of resume.py, start.py, memory.py, cost.py."""
+"""Plots as SVG that follow the reader's light or dark colours, for README and the tables of resume.py, start.py, memory.py, cost.py."""
 
 import html
 
@@ -52,9 +52,9 @@ def figure(value):
 
 
 def bars(title, unit, rows, series, description):
-    """Horizontal bars. `rows` has a name and a value of each series; None is not drawn."""
+    """Horizontal bars. `rows` has a name and a value of each series; None is not drawn and takes no room."""
     left, right, bar, gap = 250, 70, 13, 12
-    height_of_row = len(series) * bar + gap
+    height_of_row = max(sum(value is not None for value in values) for _, values in rows) * bar + gap
     top = 62
     plot = 760 - left - right
     bottom = top + len(rows) * height_of_row
@@ -71,9 +71,8 @@ def bars(title, unit, rows, series, description):
     for place, (name, values) in enumerate(rows):
         y = top + place * height_of_row
         body.append(text(left - 8, y + height_of_row / 2, name, "end"))
-        for number, (kind, value) in enumerate(zip(("one", "two"), values)):
-            if value is None:
-                continue
+        shown = [(kind, value) for kind, value in zip(("one", "two"), values) if value is not None]
+        for number, (kind, value) in enumerate(shown):
             body.append(box(left, y + number * bar, value * scale, bar - 2, kind))
-            body.append(text(left + value * scale + 5, y + number * bar + 10, figure(value), "small"))
+            body.append(text(left + value * scale + 5, y + number * bar + 10, figure(value), "small value"))
     return document(760, bottom + 44, title, description, body)

@@ -3,7 +3,7 @@
 //! A process may hold several receivers, for example one that trains and one that validates. A gauge
 //! shows the sum over them: each receiver adds its own [`Share`] and takes it back when it ends.
 
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_proto::augment::WorkTimes;
@@ -127,12 +127,6 @@ impl Drop for Share {
     }
 }
 
-/// Says what the metrics mean; once per process.
-pub(crate) fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
-}
-
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {
     crate::identity_metrics::describe();
@@ -170,7 +164,7 @@ pub fn describe_metrics() {
 
 /// Shows the counters from the start, at 0.
 pub(crate) fn begin() {
-    describe();
+    describe_metrics();
     for (name, _) in COUNTERS {
         counter!(name).increment(0);
     }

@@ -14,7 +14,9 @@ const THREADS: &str = "headwater_augment_pool_threads";
 /// Shares since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// Workers that answered.
+    /// Workers that have an address.
+    pub(super) known: u32,
+    /// Those of them that answered.
     pub(super) serving: u32,
     /// Mean over ranks.
     pub(super) stall: Option<f64>,
@@ -39,7 +41,9 @@ impl Looking {
     /// Looks. Blocks for as long as the slowest takes to answer, two seconds at most.
     pub(super) fn look(&mut self, more_workers: Vec<String>) -> Seen {
         let ranks = addresses(&mut self.receivers, Vec::new());
-        let workers = addresses(&mut self.workers, more_workers);
+        let mut workers = addresses(&mut self.workers, more_workers);
+        workers.sort();
+        workers.dedup();
         let all: Vec<String> = ranks.iter().chain(&workers).cloned().collect();
         let now: HashMap<String, (Instant, Metrics)> = answers(&all);
         let known = |address: &String| Some((self.before.get(address)?, now.get(address)?));
@@ -61,10 +65,16 @@ impl Looking {
         self.before = now;
         let mean = stalls.iter().sum::<f64>() / stalls.len().max(1) as f64;
         Seen {
+            known: workers.len() as u32,
             serving: serving as u32,
             stall: (!stalls.is_empty()).then_some(mean),
             busy: (able > 0.0).then(|| (busy / able).min(1.0)),
         }
+    }
+
+    /// Whether it answered at the last look.
+    pub(super) fn answered(&self, address: &str) -> bool {
+        self.before.contains_key(address)
     }
 }
 

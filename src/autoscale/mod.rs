@@ -1,9 +1,9 @@
-//! Looks at ranks and workers, asks the controller, has workers started and ended.
+//! Looks at ranks and workers, asks the controller, has SLURM start and end workers.
 //!
-//! Deliberately absent: the decision, which is `headwater-autoscale`'s and knows no clock.
+//! Deliberately absent: the decision, which is `headwater-autoscale`'s and knows no clock; Kubernetes, whose own
+//! autoscaler the Helm chart sets up.
 
-mod backend;
-mod kubernetes;
+mod jobs;
 mod looking;
 mod rounds;
 mod slurm;

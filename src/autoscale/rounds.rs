@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use headwater_autoscale::{Controller, Observation, Policy, Reason};
-use headwater_config::{AutoscaleConfig, BackendKind};
+use headwater_config::AutoscaleConfig;
 use headwater_core::pluralize;
 use metrics::{counter, gauge};
 
-use super::backend::Backend;
-use super::kubernetes::Pods;
-use super::looking::Looking;
-use super::slurm::Jobs;
+use super::jobs::Jobs;
+use super::looking::{Looking, Seen};
+use super::slurm::Slurm;
 
 const ASKED: &str = "headwater_autoscale_asked_workers";
 const SERVING: &str = "headwater_autoscale_serving_workers";
@@ -22,7 +21,7 @@ const FAILED: &str = "headwater_autoscale_failed_looks_total";
 
 /// One round after another.
 pub(crate) struct Rounds {
-    backend: Box<dyn Backend + Send>,
+    slurm: Slurm,
     controller: Controller,
     looking: Looking,
     started: Instant,
@@ -37,7 +36,7 @@ pub(crate) fn describe() {
     metrics::describe_gauge!(STALL, "Share of their time for which ranks waited");
     metrics::describe_gauge!(BUSY, "Share of their threads' time for which workers rendered");
     metrics::describe_counter!(STEPS, "Changes of the number of workers, by direction");
-    metrics::describe_counter!(FAILED, "Rounds in which the back end did not answer");
+    metrics::describe_counter!(FAILED, "Rounds in which SLURM did not answer");
 }
 
 // === impl Rounds ===
@@ -46,19 +45,12 @@ impl Rounds {
     /// `dry`: decisions are printed, and nothing is done.
     ///
     /// # Errors
-    /// A wrong configuration; no API server.
+    /// A wrong configuration.
     pub(crate) fn new(config: &AutoscaleConfig, policy: Policy, dry: bool) -> Result<Self> {
-        let [receivers, mut workers] = config.places()?;
-        let backend: Box<dyn Backend + Send> = match config.backend {
-            BackendKind::Kubernetes => Box::new(Pods::new(&config.workload)?),
-            BackendKind::Slurm => {
-                let base = workers.look().addresses.len() as u32;
-                Box::new(Jobs::new(config, base))
-            }
-        };
-        let looking = Looking::new([receivers, workers]);
+        let looking = Looking::new(config.places()?);
+        let slurm = Slurm::new(config, policy.up_pause(), dry);
         let controller = Controller::new(policy)?;
-        Ok(Self { backend, controller, looking, started: Instant::now(), dry, said: None })
+        Ok(Self { slurm, controller, looking, started: Instant::now(), dry, said: None })
     }
 
     /// One round. What fails is logged, and tried again in the next one. Blocks.
@@ -70,15 +62,12 @@ impl Rounds {
     }
 
     fn try_round(&mut self) -> Result<()> {
-        let asked = self.backend.asked()?;
-        let seen = self.looking.look(self.backend.metrics());
-        let observation = Observation {
-            at: self.started.elapsed(),
-            asked,
-            serving: seen.serving,
-            stall: seen.stall,
-            busy: seen.busy,
-        };
+        let now = self.started.elapsed();
+        self.slurm.settle(now)?;
+        let seen = self.looking.look(self.slurm.metrics());
+        self.slurm.on_answers(|address| self.looking.answered(address));
+        let observation = observation(now, &seen, &self.slurm.jobs);
+        let asked = observation.asked;
         let decision = self.controller.decide(&observation);
         gauge!(ASKED).set(f64::from(decision.workers));
         gauge!(SERVING).set(f64::from(seen.serving));
@@ -99,11 +88,20 @@ impl Rounds {
         }
         if changes && !self.dry {
             let direction = if decision.workers > asked { "up" } else { "down" };
-            self.backend.ask(decision.workers)?;
+            let others = seen.known.saturating_sub(self.slurm.jobs.running().count() as u32);
+            self.slurm.jobs.want(decision.workers.saturating_sub(others));
+            self.slurm.settle(now)?;
             counter!(STEPS, "direction" => direction).increment(1);
         }
         Ok(())
     }
+}
+
+/// Workers that were asked for are those with an address, and jobs that have none: of a job that cannot start the
+/// controller must know, or it would ask for more of them.
+fn observation(at: Duration, seen: &Seen, jobs: &Jobs) -> Observation {
+    let asked = seen.known + jobs.absent();
+    Observation { at, asked, serving: seen.serving, stall: seen.stall, busy: seen.busy }
 }
 
 fn percent(share: Option<f64>) -> String {
@@ -113,4 +111,37 @@ fn percent(share: Option<f64>) -> String {
 /// Time from one look to the next.
 pub(crate) fn pause(config: &AutoscaleConfig) -> Duration {
     Duration::from_millis(config.look_ms.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::jobs::Job;
+    use super::*;
+
+    const START: Duration = Duration::from_secs(60);
+
+    /// Ranks wait half of their time, and workers work all the time.
+    fn seen(known: u32, serving: u32) -> Seen {
+        Seen { known, serving, stall: Some(0.5), busy: Some(1.0) }
+    }
+
+    #[test]
+    fn a_worker_that_cannot_start_brings_no_more_of_them() {
+        for listed in ["7 PD", ""] {
+            let mut controller = Controller::new(Policy::default()).unwrap();
+            let mut jobs = Jobs::new(START);
+            jobs.settle(Duration::ZERO, Vec::new());
+            jobs.want(1);
+            jobs.settle(Duration::ZERO, Vec::new());
+            jobs.on_submitted(7);
+            let listed = Job::parse(listed).unwrap();
+            for minute in 1..60 {
+                let now = 60 * minute * Duration::from_secs(1);
+                jobs.settle(now, listed.clone());
+                // Others join that the controller did not ask for: they take nobody's place.
+                let decision = controller.decide(&observation(now, &seen(2, 2), &jobs));
+                assert_eq!((decision.workers, decision.reason), (3, Reason::WorkersStart));
+            }
+        }
+    }
 }

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use headwater_config::AutoscaleConfig;
 
-use super::backend::Backend;
+use super::jobs::{Job, Jobs};
 use crate::slurm::said;
 
 /// Jobs whose numbers are so far apart listen on the same ports.
@@ -15,53 +16,65 @@ const PORTS: u64 = 512;
 const HEAD: &str =
     "# Workers that `headwater autoscale` has SLURM run; written again at every look.\n";
 
-/// The jobs.
-pub(super) struct Jobs {
+/// The user's jobs of one name.
+pub(super) struct Slurm {
     config: AutoscaleConfig,
-    /// Workers that are there anyway.
-    base: u32,
-    /// Jobs that should be there; none before the first look.
-    wanted: Option<u32>,
-    running: Vec<Job>,
+    pub(super) jobs: Jobs,
+    /// Only looks.
+    dry: bool,
 }
 
-/// A job that waits or runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Job {
-    number: u64,
-    /// Its node; none while it waits.
-    node: Option<String>,
-}
+// === impl Slurm ===
 
-// === impl Jobs ===
-
-impl Jobs {
-    pub(super) fn new(config: &AutoscaleConfig, base: u32) -> Self {
-        Self { config: config.clone(), base, wanted: None, running: Vec::new() }
+impl Slurm {
+    /// `retry_pause`: time from a failed start to the next job. `dry`: jobs stay as they are.
+    pub(super) fn new(config: &AutoscaleConfig, retry_pause: Duration, dry: bool) -> Self {
+        Self { config: config.clone(), jobs: Jobs::new(retry_pause), dry }
     }
 
-    /// Has as many jobs there as there should be.
-    fn settle(&mut self) -> Result<()> {
-        let mut jobs = self.look()?;
-        let wanted = *self.wanted.get_or_insert(jobs.len() as u32) as usize;
-        while jobs.len() < wanted {
-            jobs.push(Job { number: self.submit()?, node: None });
+    /// Has as many jobs there as there should be. Returns before their workers serve.
+    ///
+    /// # Errors
+    /// SLURM cannot be asked now; it may be asked again. The file of workers cannot be written.
+    pub(super) fn settle(&mut self, now: Duration) -> Result<()> {
+        let listed = self.look()?;
+        if self.dry {
+            self.jobs.want(listed.len() as u32);
+            self.jobs.settle(now, listed);
+            return Ok(());
         }
-        // Those that wait go first, of the others the youngest: the old ones have sessions.
-        jobs.sort_by_key(|job| (job.node.is_none(), job.number));
-        for job in jobs.split_off(wanted.min(jobs.len())) {
-            tracing::info!(job = job.number, "a worker is ended");
-            said(Command::new("scancel").arg(job.number.to_string()))?;
+        let steps = self.jobs.settle(now, listed);
+        for _ in 0..steps.submit {
+            let number = self.submit()?;
+            self.jobs.on_submitted(number);
         }
-        self.running = jobs.into_iter().filter(|job| job.node.is_some()).collect();
+        for number in steps.cancel {
+            tracing::info!(job = number, "a worker is ended");
+            said(Command::new("scancel").arg(number.to_string()))?;
+        }
         self.write()
+    }
+
+    /// Addresses of `/metrics` of the jobs that run.
+    pub(super) fn metrics(&self) -> Vec<String> {
+        self.addresses(self.config.slurm_metrics_port)
+    }
+
+    /// `answers`: whether somebody answered at an address.
+    pub(super) fn on_answers(&mut self, answers: impl Fn(&str) -> bool) {
+        let port = self.config.slurm_metrics_port;
+        self.jobs.on_answers(|job| address(job, port).is_some_and(|address| answers(&address)));
+    }
+
+    fn addresses(&self, port: u16) -> Vec<String> {
+        self.jobs.running().filter_map(|job| address(job, port)).collect()
     }
 
     fn look(&self) -> Result<Vec<Job>> {
         let mut squeue = Command::new("squeue");
         squeue.args(["--me", "--noheader", "--states=PENDING,CONFIGURING,RUNNING"]);
         squeue.args(["--format=%i %t %N", "--name", &self.config.slurm_job_name]);
-        parse(&said(&mut squeue)?)
+        Job::parse(&said(&mut squeue)?)
     }
 
     fn submit(&self) -> Result<u64> {
@@ -76,14 +89,6 @@ impl Jobs {
         let number = number.with_context(|| format!("sbatch says `{}`, no job", answer.trim()))?;
         tracing::info!(job = number, "a worker is submitted");
         Ok(number)
-    }
-
-    fn addresses(&self, port: u16) -> Vec<String> {
-        let place = |job: &Job| {
-            let node = job.node.as_deref()?;
-            Some(format!("{node}:{}", u64::from(port) + job.number % PORTS))
-        };
-        self.running.iter().filter_map(place).collect()
     }
 
     /// Whole at once: receivers read it at any time.
@@ -103,33 +108,9 @@ impl Jobs {
     }
 }
 
-impl Backend for Jobs {
-    fn asked(&mut self) -> Result<u32> {
-        self.settle()?;
-        Ok(self.base + self.wanted.unwrap_or(0))
-    }
-
-    fn ask(&mut self, workers: u32) -> Result<()> {
-        self.wanted = Some(workers.saturating_sub(self.base));
-        self.settle()
-    }
-
-    fn metrics(&self) -> Vec<String> {
-        self.addresses(self.config.slurm_metrics_port)
-    }
-}
-
-/// Lines `NUMBER STATE NODE` of squeue; a job that waits has no node.
-fn parse(text: &str) -> Result<Vec<Job>> {
-    let job = |line: &str| {
-        let mut words = line.split_whitespace();
-        let number = words.next()?.parse().ok()?;
-        let runs = words.next()? == "R";
-        let node = words.next().filter(|_| runs).map(str::to_owned);
-        Some(Job { number, node })
-    };
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| job(line).with_context(|| format!("squeue says `{line}`"))).collect()
+fn address(job: &Job, port: u16) -> Option<String> {
+    let node = job.node.as_deref()?;
+    Some(format!("{node}:{}", u64::from(port) + job.number % PORTS))
 }
 
 fn replace(path: &Path, text: &str) -> Result<()> {
@@ -148,17 +129,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_waits_has_no_node() {
-        let jobs = parse("17 R n3\n18 PD \n19 CF n4\n\n").unwrap();
-        let found: Vec<_> = jobs.iter().map(|job| (job.number, job.node.as_deref())).collect();
-        assert_eq!(found, [(17, Some("n3")), (18, None), (19, None)]);
-        assert!(parse("seventeen R n3").is_err());
-    }
-
-    #[test]
     fn ports_follow_from_the_jobs_number() {
-        let mut jobs = Jobs::new(&AutoscaleConfig::default(), 0);
-        jobs.running = parse("1000 R n3\n3 R n4").unwrap();
-        assert_eq!(jobs.addresses(7500), ["n3:7988", "n4:7503"]);
+        let jobs = Job::parse("1000 R n3\n3 R n4\n5 PD").unwrap();
+        let addresses: Vec<_> = jobs.iter().map(|job| address(job, 7500)).collect();
+        assert_eq!(addresses, [Some("n3:7988".to_owned()), Some("n4:7503".to_owned()), None]);
     }
 }

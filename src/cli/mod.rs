@@ -5,13 +5,12 @@ use std::path::PathBuf;
 mod examples;
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use headwater_config::{HubNeed, Setting};
+use headwater_config::Setting;
 
 use crate::cmd::{
     augment, autoscale, bench, completions, config, datasets, doctor, host, local, man, monitor,
     plan, publish, receive, run, storage, trace,
 };
-use crate::flags::given;
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
 #[derive(Debug, Parser)]
@@ -48,7 +47,7 @@ pub(crate) enum Verb {
     Receive(receive::Flags),
     /// Takes batches as a training rank would, and hands them on over ZeroMQ, as Tensorcom does
     Publish(publish::Flags),
-    /// Has as many augment workers run as ranks need, on Kubernetes or SLURM
+    /// Has SLURM run as many augment workers as ranks need
     Autoscale(autoscale::Flags),
     /// Says what a batch will hold: samples, and how each of their views is made
     Plan(plan::Flags),
@@ -115,50 +114,10 @@ impl Cli {
         examples::with_examples(Self::command())
     }
 
-    /// What the flags set.
-    pub(crate) fn settings(&self) -> Vec<Setting> {
-        let mut settings = self.set.clone();
-        settings.extend(given("--log", "telemetry.log", self.log.as_ref()));
-        settings.extend(match &self.verb {
-            Some(Verb::Storage(flags)) => flags.settings(),
-            Some(Verb::Augment(flags)) => flags.settings(),
-            Some(Verb::Run(flags)) => flags.settings(),
-            Some(Verb::Receive(flags)) => flags.settings(),
-            Some(Verb::Publish(flags)) => flags.settings(),
-            Some(Verb::Autoscale(flags)) => flags.settings(),
-            Some(Verb::Plan(flags)) => flags.settings(),
-            Some(Verb::Datasets(verb)) => verb.settings(),
-            Some(Verb::Bench(flags)) => flags.settings(),
-            Some(Verb::Doctor(flags)) => flags.settings(),
-            Some(Verb::Local(_) | Verb::Host(_) | Verb::Config(_) | Verb::Monitor(_)) => Vec::new(),
-            Some(Verb::Trace(_) | Verb::Completions(_) | Verb::Man(_)) | None => Vec::new(),
-        });
-        settings
-    }
-
     /// Says how the program is used and ends it.
     pub(crate) fn no_verb() -> ! {
         Self::command()
             .error(clap::error::ErrorKind::MissingSubcommand, "say what to do; see --help")
             .exit()
-    }
-}
-
-// === impl Verb ===
-
-impl Verb {
-    /// What it has to know of datasets of the hub that are configured.
-    pub(crate) fn hub_need(&self) -> Option<HubNeed> {
-        match self {
-            Self::Storage(_) | Self::Run(_) | Self::Bench(_) => Some(HubNeed::Shards),
-            Self::Plan(flags) if flags.looks_at_shards() => Some(HubNeed::Shards),
-            Self::Plan(_) | Self::Receive(_) | Self::Publish(_) => Some(HubNeed::Names),
-            Self::Datasets(verb) => verb.reads_configured().then_some(HubNeed::Shards),
-            // The doctor's own checks say what is missing.
-            Self::Augment(_) | Self::Autoscale(_) | Self::Config(_) | Self::Doctor(_) => None,
-            // Whoever starts it has looked already.
-            Self::Local(_) | Self::Host(_) => None,
-            Self::Monitor(_) | Self::Trace(_) | Self::Completions(_) | Self::Man(_) => None,
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! `headwater autoscale`: as many augment workers as ranks need.
+//! `headwater autoscale`: as many augment workers as ranks need, as jobs of SLURM.
 
 use anyhow::Result;
 use clap::Args;
@@ -12,13 +12,10 @@ use crate::flags::given;
 /// Flags of `autoscale`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Who starts workers: kubernetes or slurm
-    #[arg(long, value_name = "WHO")]
-    backend: Option<String>,
     /// Addresses of `/metrics` of ranks
     #[arg(long, value_name = "HOST:PORT,..")]
     receivers: Option<String>,
-    /// Addresses of `/metrics` of workers
+    /// Addresses of `/metrics` of workers that run anyway
     #[arg(long, value_name = "HOST:PORT,..")]
     workers: Option<String>,
     /// Fewest workers
@@ -37,7 +34,6 @@ pub(crate) struct Flags {
 impl Flags {
     pub(crate) fn settings(&self) -> Vec<Setting> {
         [
-            given("--backend", "autoscale.backend", self.backend.as_ref()),
             given("--receivers", "autoscale.receivers", self.receivers.as_ref()),
             given("--workers", "autoscale.workers", self.workers.as_ref()),
             given("--min", "scaling.workers_min", self.min),

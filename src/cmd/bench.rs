@@ -187,7 +187,7 @@ fn link(config: &Config, flags: &LinkFlags, screen: &Screen) -> Result<()> {
     if flags.json {
         println!("{}", serde_json::to_string(&report.summary())?);
     } else {
-        println!("{report}");
+        screen.print_lines(&report.to_string());
     }
     Ok(())
 }

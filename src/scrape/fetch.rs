@@ -1,20 +1,20 @@
 //! Fetching `/metrics` of one process or of many.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use futures::StreamExt as _;
+use headwater_http_client::Limits;
+use http_body_util::Empty;
+use hyper::{Request, StatusCode};
 
 use super::Metrics;
 
-/// Time for one process to answer, from its name to its last byte.
-const LIMIT: Duration = Duration::from_secs(2);
-/// Longest answer, and most lines of it: each takes some 100 bytes for as long as the process is watched.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Time for one process to answer, and its longest answer: each line takes some 100 bytes for as long as the process
+/// is watched.
+const LIMITS: Limits = Limits { time: Duration::from_secs(2), body_bytes: 4 << 20 };
 const ANSWER_LINES_MAX: usize = 1 << 16;
 /// Requests under way at once.
 const AT_ONCE: usize = 32;
@@ -22,24 +22,16 @@ const AT_ONCE: usize = 32;
 /// The answer of one of several processes, and its time.
 pub(crate) type Answer = (Instant, Result<Metrics>);
 
-/// The metrics of one process. Blocks for two seconds at most, plus the time to resolve its name.
+/// The metrics of one process.
 ///
 /// # Errors
 /// There is no answer, or it has no metrics.
-fn fetch(address: &str) -> Result<Metrics> {
-    let places: Vec<SocketAddr> =
-        address.to_socket_addrs().context("the name cannot be resolved")?.collect();
-    let end = Instant::now() + LIMIT;
-    let mut stream = connect(&places, end)?;
-    // A server may cut an answer to HTTP/1.1 into chunks.
-    let request = format!("GET /metrics HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.set_write_timeout(Some(left(end)?))?;
-    stream.write_all(request.as_bytes()).map_err(plain)?;
-    let answer = read(&mut stream, end)?;
-    let answer = String::from_utf8(answer).context("the answer is no text")?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
-    let status = head.split_whitespace().nth(1).unwrap_or_default();
-    ensure!(status == "200", "GET /metrics is answered by status {status}");
+async fn fetch(address: &str) -> Result<Metrics> {
+    let request = Request::get("/metrics").header("host", address).body(Empty::new())?;
+    let answer = LIMITS.fetch(address, request).await?;
+    let status = answer.status();
+    ensure!(status == StatusCode::OK, "GET /metrics is answered by status {}", status.as_u16());
+    let body = std::str::from_utf8(answer.body()).context("the answer is no text")?;
     let is_short = body.lines().nth(ANSWER_LINES_MAX).is_none();
     ensure!(is_short, "the answer has more than {ANSWER_LINES_MAX} lines");
     let metrics = Metrics::of(body);
@@ -47,29 +39,23 @@ fn fetch(address: &str) -> Result<Metrics> {
     Ok(metrics)
 }
 
-/// What each process answers, in the order of `addresses`. Blocks as [`fetch`] does, for each 32 of
-/// them.
+/// What each process answers, in the order of `addresses`. Blocks for two seconds at most for each 32 of them.
 pub(crate) fn fetch_all(addresses: &[String]) -> Vec<Answer> {
-    let next = AtomicUsize::new(0);
-    let (send, answers) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(addresses.len()) {
-            let (next, send) = (&next, send.clone());
-            scope.spawn(move || {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(address) = addresses.get(at) else { return };
-                    let answer = fetch(address);
-                    // The receiver lives as long as the scope.
-                    let _ = send.send((at, (Instant::now(), answer)));
-                }
-            });
-        }
-    });
-    drop(send);
-    let mut answers: Vec<(usize, Answer)> = answers.iter().collect();
-    answers.sort_unstable_by_key(|(at, _)| *at);
-    answers.into_iter().map(|(_, answer)| answer).collect()
+    let fetch_all = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("epoll and a timer");
+        let fetched = addresses.iter().map(async |address| {
+            let answer = fetch(address).await;
+            (Instant::now(), answer)
+        });
+        let answers =
+            runtime.block_on(futures::stream::iter(fetched).buffered(AT_ONCE).collect::<Vec<_>>());
+        // A name server may take longer than its question is of interest.
+        runtime.shutdown_background();
+        answers
+    };
+    // A thread of its own: the caller may be one of a runtime's.
+    thread::scope(|scope| scope.spawn(fetch_all).join().expect("no fetch panics"))
 }
 
 /// Adds up the metrics of several processes. One that is gone has taken its own with it.
@@ -85,54 +71,9 @@ pub(crate) fn scrape(addresses: &[SocketAddr]) -> Metrics {
     sum
 }
 
-/// The first of a name's addresses that takes the connection.
-fn connect(places: &[SocketAddr], end: Instant) -> Result<TcpStream> {
-    let mut refused = None;
-    for place in places {
-        match TcpStream::connect_timeout(place, left(end)?) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => refused = Some(plain(error)),
-        }
-    }
-    Err(refused.context("the name has no address")?)
-}
-
-fn read(stream: &mut TcpStream, end: Instant) -> Result<Vec<u8>> {
-    let mut answer = Vec::new();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        stream.set_read_timeout(Some(left(end)?))?;
-        match stream.read(&mut piece) {
-            Ok(0) => return Ok(answer),
-            Ok(count) => answer.extend_from_slice(&piece[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(plain(error)),
-        }
-        if answer.len() > ANSWER_BYTES_MAX {
-            bail!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
-        }
-    }
-}
-
-fn left(end: Instant) -> Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    ensure!(!left.is_zero(), "no answer within {} s", LIMIT.as_secs());
-    Ok(left)
-}
-
-/// The error without its number.
-fn plain(error: io::Error) -> anyhow::Error {
-    use io::ErrorKind::{TimedOut, WouldBlock};
-    match error.kind() {
-        TimedOut | WouldBlock => anyhow::anyhow!("no answer within {} s", LIMIT.as_secs()),
-        kind if error.raw_os_error().is_some() => anyhow::anyhow!("{kind}"),
-        _ => error.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::BufRead as _;
+    use std::io::{self, BufRead as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;
@@ -158,7 +99,7 @@ mod tests {
             format!("HTTP/1.0 200 OK\r\n\r\n{lines}")
         };
         let (most, more) = (lines(ANSWER_LINES_MAX), lines(ANSWER_LINES_MAX + 1));
-        let long = format!("HTTP/1.0 200 OK\r\n\r\na{} 1\n", "a".repeat(ANSWER_BYTES_MAX));
+        let long = format!("HTTP/1.0 200 OK\r\n\r\na{} 1\n", "a".repeat(LIMITS.body_bytes));
         let addresses = [serving(&most), serving(&more), serving(&long)];
         let refused = |(_, answer): Answer| answer.err().map(|error| format!("{error:#}"));
         let answers: Vec<_> = fetch_all(&addresses).into_iter().map(refused).collect();

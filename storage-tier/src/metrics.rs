@@ -1,6 +1,5 @@
 //! What is counted.
 
-use std::sync::Once;
 use std::time::Duration;
 
 use headwater_proto::storage::{EncodedSample, PLAN_SHARDS_MAX, StorageFailure};
@@ -35,12 +34,6 @@ const PREFETCH_BYTES_LIMIT: &str = "headwater_storage_prefetch_bytes_limit";
 const SOURCE_BYTES: &str = "headwater_storage_source_bytes_total";
 const SOURCE_REQUESTS: &str = "headwater_storage_source_requests_in_flight";
 const SOURCE_RETRIES: &str = "headwater_storage_source_retries_total";
-
-/// Says what the metrics mean; once per process.
-pub(crate) fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
-}
 
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {

@@ -81,7 +81,7 @@ impl Storage {
     ) -> Result<Self, StorageError> {
         config.validate()?;
         let config = config.fitted()?;
-        metrics::describe();
+        metrics::describe_metrics();
         metrics::limits(&config);
         let access = Access::open(&config.security)?;
         let indexing = spawn_blocking(move || {

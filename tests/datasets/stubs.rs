@@ -67,11 +67,17 @@ fn a_broken_shard_takes_no_name_away() {
 fn file_names_cannot_act_on_the_terminal() {
     let place = Place::with_photos();
     let shard = place.put("public/rgb/photos/val", "bad/truncated.tar");
-    fs::rename(&shard, shard.with_file_name("\u{1b}[31mred.tar")).unwrap();
-    let ended = place.run(&["datasets", "stubs", "--out", "\u{1b}[31mhub.py"]);
+    fs::rename(&shard, shard.with_file_name("\u{1b}[31mred\nnext.tar")).unwrap();
+    let ended = place.run(&["datasets", "stubs", "--out", "\u{1b}[31mhub\n.py"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("\\u{1b}[31mhub.py: 2 datasets; "), "{:?}", ended.stdout);
-    assert!(ended.stderr.contains("not counted: ") && ended.stderr.contains("\\u{1b}[31mred.tar"));
+    assert!(
+        ended.stdout.starts_with("\\u{1b}[31mhub\\u{a}.py: 2 datasets; "),
+        "{:?}",
+        ended.stdout
+    );
+    let lines: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("red")).collect();
+    let [line] = lines[..] else { panic!("{:?}", ended.stderr) };
+    assert!(line.starts_with("not counted: ") && line.contains("\\u{1b}[31mred next.tar"));
     let acts = |text: &str| text.chars().any(|c| c.is_control() && c != '\n');
     assert!(!acts(&ended.stdout) && !acts(&ended.stderr), "{:?}{:?}", ended.stdout, ended.stderr);
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use super::program::{Ended, Place, TRAIN, VAL, data, refused};
@@ -208,6 +209,19 @@ fn a_label_that_is_text_is_told_with_the_remedy() {
            `headwater datasets pack` does, or set receiver.label_field to another field, or to \
            \"\" for no labels"],
     );
+}
+
+#[test]
+fn a_shards_file_name_cannot_act_on_the_terminal() {
+    let place = Place::new();
+    let shard = put(&place, "plain.tar", &tar(&[("a.cls", b"cat")]));
+    let named = Path::new(&shard).with_file_name("\u{1b}[31mred\nforged.tar");
+    fs::rename(&shard, named).unwrap();
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["/\\u{1b}[31mred\\u{a}forged.tar: sample 0, `a`: no field"]);
+    let acts = |text: &str| text.chars().any(|c| c.is_control() && c != '\n');
+    assert!(!acts(&ended.stdout) && !acts(&ended.stderr), "{:?}{:?}", ended.stdout, ended.stderr);
+    assert!(!ended.stdout.lines().any(|line| line.starts_with("forged")), "{:?}", ended.stdout);
 }
 
 #[test]

@@ -16,7 +16,7 @@ SHELL_RULES = [
     (r"", r"^\$ ", "not run: a recorded session, with what it printed"),
     (r"", r"pip install", "not run: it installs the wheel, as tests/wheel does"),
     (r"", r"podman|helm |kubectl", "not run: it needs a cluster and a registry; tests/k8s does the same on a cluster of its own"),
-    (r"", r"sbatch|--backend slurm", "not run: it needs a SLURM cluster; tests/slurm has one"),
+    (r"", r"sbatch|headwater autoscale", "not run: it needs a SLURM cluster; tests/slurm has one"),
     (r"", r"^python examples/", "not run: it trains for minutes; tests/examples runs each example, shortened"),
     (r"", r"storage-host:", "runs: gpu-receiver/python/tests/test_readme.py"),
     (r"", r"headwater monitor", "not run: it watches a service until it is stopped"),

@@ -39,7 +39,7 @@ def test_the_program_takes_every_file(case, program, tmp_path):
 def test_every_value_reaches_the_program(case, program, tmp_path):
     values = yaml.safe_load((CHART / "ci" / f"{case}-values.yaml").read_text())["config"]
     texts = files(case)
-    reads = {"dataset": TIERS, "recipe": ["receiver"], "curriculum": ["receiver"], "scaling": ["autoscale"]}
+    reads = {"dataset": TIERS, "recipe": ["receiver"], "curriculum": ["receiver"]}
     for section, keys in values.items():
         for tier in reads.get(section, [section]):
             done = run(program, tmp_path, texts[tier], "config")
@@ -123,21 +123,13 @@ def test_tiers_find_each_other_by_the_names_of_the_services():
 
 
 def test_without_a_name_service_all_find_each_other_by_slices():
-    texts = files("autoscale")
+    texts = files("slices")
     augment = tomllib.loads(texts["augment"])["augment"]
     receiver = tomllib.loads(texts["receiver"])["receiver"]
-    autoscale = tomllib.loads(texts["autoscale"])
     assert augment["storage"] == receiver["storage"] == ["slices:ml/run-headwater-storage:grpc"]
     assert receiver["workers"] == ["slices:ml/run-headwater-augment:grpc"]
-    assert autoscale["autoscale"]["workers"] == ["slices:ml/run-headwater-augment:metrics"]
-    assert autoscale["autoscale"]["receivers"] == [
-        "slices:ml/run-headwater-train:metrics",
-        "dns:ranks.other.svc:9400",
-    ]
-    assert autoscale["scaling"]["workers_max"] == 32 and autoscale["scaling"]["stall_high"] == 0.025
-    assert autoscale["scaling"]["stall_low"] == pytest.approx(0.01)
-    services = {entry["metadata"]["name"]: entry["spec"] for entry in of_kind(render("autoscale"), "Service")}
-    for place in (*receiver["workers"], *augment["storage"], *autoscale["autoscale"]["workers"]):
+    services = {entry["metadata"]["name"]: entry["spec"] for entry in of_kind(render("slices"), "Service")}
+    for place in (*receiver["workers"], *augment["storage"]):
         service, _, port = place.removeprefix("slices:ml/").partition(":")
         assert port in [port["name"] for port in services[service]["ports"]]
 

@@ -2,8 +2,9 @@
 
 import kubernetes_validate
 import pytest
+import yaml
 
-from conftest import CASES, CHART, OPERATORS, helm, of_kind, pods, refusal, render
+from conftest import CASES, CHART, OPERATORS, ROOT, helm, of_kind, pods, refusal, render
 
 OLDEST, NEWEST = "1.25", "1.37"
 
@@ -88,8 +89,8 @@ def test_every_pod_is_locked_down(case):
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        # Only who looks for endpoint slices or scales asks the API server for anything.
-        asks = case == "autoscale" and spec["containers"][0]["name"] != "storage"
+        # Only who looks for endpoint slices asks the API server for anything.
+        asks = case == "slices" and spec["containers"][0]["name"] != "storage"
         assert spec["automountServiceAccountToken"] is asks
         for container in spec["containers"]:
             locks = container["securityContext"]
@@ -181,31 +182,18 @@ def test_the_horizontal_autoscaler_aims_at_the_share_of_time_waited():
     external = scaler["spec"]["metrics"][0]["external"]
     assert external["metric"]["name"] == "headwater_receiver_stall_share"
     assert external["target"] == {"type": "Value", "value": "25m"}
-
-
-def test_the_programs_controller_may_scale_one_deployment_and_nothing_else():
-    objects = render("autoscale")
-    (role,) = of_kind(objects, "Role", "-autoscale")
-    cpu, gpu = (of_kind(objects, "Deployment", ending)[0] for ending in ("-cpu", "-gpu"))
-    assert role["rules"] == [
-        {
-            "apiGroups": ["apps"],
-            "resources": ["deployments/scale"],
-            "resourceNames": [cpu["metadata"]["name"]],
-            "verbs": ["get", "patch"],
-        }
-    ]
-    # The controller has that number to itself.
-    assert "replicas" not in cpu["spec"] and gpu["spec"]["replicas"] == 3
-    (pod,) = of_kind(objects, "Deployment", "-autoscale")
-    account = pod["spec"]["template"]["spec"]["serviceAccountName"]
-    (binding,) = of_kind(objects, "RoleBinding", "-autoscale")
-    assert [subject["name"] for subject in binding["subjects"]] == [account]
-    assert of_kind(objects, "ServiceAccount", account)
+    # The adapter's rule makes that metric of the one that `headwater autoscale` and KEDA read too.
+    manual = (ROOT / "docs" / "kubernetes.md").read_text()
+    (rules,) = [yaml.safe_load(part.partition("```")[0]) for part in manual.split("```yaml\n")[1:] if "externalRules" in part]
+    (rule,) = rules["externalRules"]
+    assert rule["name"]["as"] == external["metric"]["name"]
+    (scaled,) = of_kind(render("keda"), "ScaledObject")
+    assert rule["seriesQuery"] in scaled["spec"]["triggers"][0]["metadata"]["query"]
+    assert f'"{rule["seriesQuery"]}"' in (ROOT / "src" / "autoscale" / "looking.rs").read_text()
 
 
 def test_pods_that_look_for_endpoint_slices_may_list_them():
-    objects = render("autoscale")
+    objects = render("slices")
     (role,) = of_kind(objects, "Role", "-discovery")
     assert role["rules"] == [
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]}
@@ -274,7 +262,7 @@ def test_shared_memory_of_a_rank_is_in_memory():
     [
         ("replicas=3", "replicas"),
         ("augment.cpu.replica=3", "replica"),
-        ("augment.autoscaling.mode=vpa", "augment.autoscaling.mode"),
+        ("augment.autoscaling.mode=headwater", "augment.autoscaling.mode"),
         ("storage.kind=Deployment", "storage.kind"),
         ("config.reciever.seed=1", "reciever"),
         ("config.receiver.window=3", "window"),

@@ -87,15 +87,19 @@ YAML
         --kubelet-preferred-address-types=InternalIP --service-cluster-ip-range=10.96.0.0/16 \
         --token-auth-file="$state/tokens.csv" --authorization-mode=RBAC --allow-privileged=true \
         --service-account-issuer=https://test --service-account-signing-key-file="$state/sa.key" \
-        --service-account-key-file="$state/sa.key"
+        --service-account-key-file="$state/sa.key" --enable-aggregator-routing=true
     until_true 60 'the API server' kubectl_admin get --raw /readyz
     background controllers ctl "$bin/kube-controller-manager" --kubeconfig="$state/kubeconfig" \
         --service-account-private-key-file="$state/sa.key" --root-ca-file="$state/certs/apiserver.crt" \
         --leader-elect=false --port=0 --secure-port=0 \
-        --node-monitor-grace-period=12s --node-monitor-period=2s
+        --node-monitor-grace-period=12s --node-monitor-period=2s --horizontal-pod-autoscaler-sync-period=2s
     background scheduler ctl "$bin/kube-scheduler" --kubeconfig="$state/kubeconfig" \
         --leader-elect=false --port=0 --secure-port=0
     background names ctl python3 "$here/names.py" $net.1 "$state/kubeconfig"
+    # With the API server's own certificate, which nobody checks.
+    background stall ctl python3 "$here/stall.py" $net.1 6444 \
+        "$state/certs/apiserver.crt" "$state/certs/apiserver.key" "$state/kubeconfig"
+    kubectl_admin apply -f "$here/stall.yaml"
 }
 
 node_files() { # node_files NUMBER
@@ -185,7 +189,7 @@ stop() {
         end "kubelet-$node"
         end "proxy-$node"
     done
-    for name in names scheduler controllers etcd; do end $name; done
+    for name in stall names scheduler controllers etcd; do end $name; done
     end apiserver KILL # It would wait for etcd for minutes.
     for node in "${names[@]}"; do
         for task in $(ctr -a "$state/$node/c.sock" -n k8s.io tasks ls -q 2>/dev/null); do

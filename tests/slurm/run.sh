@@ -235,7 +235,7 @@ until_true 30 "the rank has a node" has_node 2
 rank_node=$(node 2)
 ctl env -C "$work/grow" HEADWATER_CONFIG="$work/headwater.toml" HW_BIN="$HW_BIN" \
     HW_ADDRESS_DIR="$work/grow/service" sh -c 'echo $$ >controller.pid && exec "$@"' sh \
-    "$bin" autoscale --backend slurm --max 2 \
+    "$bin" autoscale --max 2 \
     --workers "$(node 1):9400" --receivers "$rank_node:9400" \
     --set autoscale.look_ms=400 --set scaling.up_pause_s=1 --set scaling.down_window_s=2 \
     --set autoscale.slurm_script="$top/slurm/worker.sbatch" \

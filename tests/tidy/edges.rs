@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 37] = [
+const MAY_DEPEND: [(&str, &[&str]); 38] = [
     ("benches/peers/crates", &["core", "pixels", "render", "simd"]),
     ("tests/tidy", &[]),
     (
@@ -20,7 +20,7 @@ const MAY_DEPEND: [(&str, &[&str]); 37] = [
             "transport",
         ],
     ),
-    ("libs/access", &["config-derive", "lobby"]),
+    ("libs/access", &["config-derive", "core", "lobby"]),
     ("libs/autoscale", &["config-derive"]),
     // Above a tier: it draws as a worker does what a receiver has. Only the program and the wheel depend on it.
     (
@@ -49,11 +49,12 @@ const MAY_DEPEND: [(&str, &[&str]); 37] = [
     ("libs/cuda", &["core", "dylib", "own-files", "part-rows", "transport"]),
     ("libs/discovery", &["kubernetes"]),
     ("libs/dylib", &[]),
+    ("libs/http-client", &[]),
     ("libs/interpreter", &[]),
     ("libs/inventory", &["dylib"]),
     ("libs/jpeg", &["simd"]),
     ("libs/jpeg/fuzz", &["jpeg", "simd"]),
-    ("libs/kubernetes", &[]),
+    ("libs/kubernetes", &["http-client"]),
     ("libs/lobby", &[]),
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
     (

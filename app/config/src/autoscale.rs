@@ -9,24 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
 
-/// Whom the controller looks at, and who starts workers for it.
+/// Whom the controller looks at, and the jobs of SLURM that it submits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct AutoscaleConfig {
-    /// What starts and ends workers: `kubernetes` or `slurm`.
-    pub backend: BackendKind,
     /// Addresses of `/metrics` of ranks, written as in `receiver.workers`; they are looked up again
     /// at every look.
     pub receivers: Vec<String>,
-    /// Addresses of `/metrics` of workers. With `slurm`, workers that always run: they are counted,
-    /// and never ended.
+    /// Addresses of `/metrics` of workers that run anyway: they are counted, and never ended.
     pub workers: Vec<String>,
     /// Time between two looks, in ms.
     #[key(unit = "milliseconds")]
     pub look_ms: u32,
-    /// What Kubernetes scales, `deployments/NAME` or `statefulsets/NAME`, in the namespace of this
-    /// pod.
-    pub workload: String,
     /// Script that SLURM runs for each worker; slurm/worker.sbatch is one.
     pub slurm_script: PathBuf,
     /// Additional arguments for `sbatch`, such as `--partition=cpu`.
@@ -43,26 +37,14 @@ pub struct AutoscaleConfig {
     pub slurm_metrics_port: u16,
 }
 
-/// Who starts and ends workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackendKind {
-    /// The subresource `scale` of a workload.
-    Kubernetes,
-    /// A job for each worker.
-    Slurm,
-}
-
 // === impl AutoscaleConfig ===
 
 impl Default for AutoscaleConfig {
     fn default() -> Self {
         Self {
-            backend: BackendKind::Kubernetes,
             receivers: Vec::new(),
             workers: Vec::new(),
             look_ms: 15_000,
-            workload: String::new(),
             slurm_script: "slurm/worker.sbatch".into(),
             slurm_options: Vec::new(),
             slurm_job_name: "headwater-worker".into(),

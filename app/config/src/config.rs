@@ -37,7 +37,7 @@ pub struct Config {
     pub receiver: ReceiverConfig,
     /// Batches over ZeroMQ.
     pub publish: PublishConfig,
-    /// Whom `headwater autoscale` looks at, and who starts workers.
+    /// Whom `headwater autoscale` looks at, and the jobs that it submits.
     pub autoscale: AutoscaleConfig,
     /// Between which bounds, and how fast, the number of workers changes.
     pub scaling: Policy,

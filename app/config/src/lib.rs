@@ -28,7 +28,7 @@ mod setting;
 mod show;
 mod tensor;
 
-pub use autoscale::{AutoscaleConfig, BackendKind};
+pub use autoscale::AutoscaleConfig;
 pub use config::Config;
 pub use dataset::{DatasetEntry, HubNeed, Shards};
 pub use error::ConfigError;

@@ -94,7 +94,7 @@ impl Augment {
         backend: Arc<dyn Backend>,
         pool: Pool,
     ) -> Result<Self, AugmentError> {
-        metrics::describe();
+        metrics::describe_metrics();
         let access = Access::open(&config.security)?;
         let tokenizers = Tokenizers::open(&config.tokenizers)?;
         let storage =

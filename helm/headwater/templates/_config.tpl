@@ -97,32 +97,6 @@ publish:
     {{- end }}
 {{- end -}}
 
-{{/* The controller of one flavour's workers. */}}
-{{- define "headwater.config.autoscale" -}}
-{{- $scaling := .Values.augment.autoscaling -}}
-autoscale:
-  backend: kubernetes
-  workload: deployments/{{ include "headwater.fullname" . }}-augment-{{ $scaling.controller.flavour }}
-  workers:
-    - {{ include "headwater.place" (list . "augment" "metrics" .Values.monitoring.port) }}
-  receivers:
-    {{- if .Values.job.enabled }}
-    - {{ include "headwater.place" (list . "train" "metrics" .Values.monitoring.port) }}
-    {{- end }}
-    {{- if .Values.publish.enabled }}
-    - {{ include "headwater.place" (list . "publish" "metrics" .Values.monitoring.port) }}
-    {{- end }}
-    {{- with $scaling.controller.receivers }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-scaling:
-  workers_min: {{ $scaling.minReplicas }}
-  workers_max: {{ $scaling.maxReplicas }}
-  stall_high: {{ $scaling.stallShare }}
-  stall_low: {{ mulf 0.4 $scaling.stallShare }}
-  down_window_s: {{ printf "%.1f" (float64 $scaling.scaleDownSeconds) }}
-{{- end -}}
-
 {{/* Where a receiver finds the other tiers. */}}
 {{- define "headwater.config.tiers" -}}
 workers:
@@ -146,8 +120,7 @@ links: [tcp]
   "storage" (list "dataset" "hub" "storage")
   "augment" (list "dataset" "augment")
   "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver")
-  "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "publish")
-  "autoscale" (list "autoscale" "scaling") -}}
+  "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "publish") -}}
 {{- $known := include "headwater.config.shared" $root | fromYaml -}}
 {{- $known = mergeOverwrite $known (include (printf "headwater.config.%s" $tier) $root | fromYaml) -}}
 {{- $set := dict -}}

@@ -12,14 +12,12 @@ capabilities:
 {{- end -}}
 
 {{/* Head of a pod's spec: dict root, tier (its values), pool (values of its flavour, or the same),
-     component; account where it is not the one of all pods. A pod has a token of the API server only where
-     it asks the server for something. */}}
+     component. A pod has a token of the API server only where it asks the server for something. */}}
 {{- define "headwater.pod.head" -}}
 {{- $root := .root -}}
 {{- $ids := $root.Values.podSecurity -}}
-serviceAccountName: {{ default (include "headwater.serviceAccount" $root) .account }}
-{{- $asks := and (eq $root.Values.discovery "endpointSlices") (ne .component "storage") }}
-automountServiceAccountToken: {{ or $asks (eq .component "autoscale") }}
+serviceAccountName: {{ include "headwater.serviceAccount" $root }}
+automountServiceAccountToken: {{ and (eq $root.Values.discovery "endpointSlices") (ne .component "storage") }}
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true

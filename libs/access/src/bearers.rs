@@ -1,8 +1,8 @@
 //! The token on plain HTTP, for servers and clients without gRPC.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use headwater_core::hex;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
@@ -70,11 +70,7 @@ impl Bearers {
 }
 
 fn pass(word: &[u8]) -> String {
-    let hash = Sha256::new().chain_update(PASS_DOMAIN).chain_update(word).finalize();
-    hash.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&Sha256::new().chain_update(PASS_DOMAIN).chain_update(word).finalize())
 }
 
 #[cfg(test)]

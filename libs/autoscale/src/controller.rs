@@ -18,7 +18,7 @@ use crate::{Policy, PolicyError};
 pub struct Observation {
     /// When, on a clock of the caller's that never goes back.
     pub at: Duration,
-    /// Workers that were asked for.
+    /// Workers that were asked for, those included that wait for a node or cannot start.
     pub asked: u32,
     /// Workers that serve.
     pub serving: u32,

@@ -121,7 +121,9 @@ impl Policy {
         workers.clamp(self.workers_min, self.workers_max)
     }
 
-    pub(crate) fn up_pause(&self) -> Duration {
+    /// Time until new workers show in the measurements.
+    #[must_use]
+    pub fn up_pause(&self) -> Duration {
         Duration::from_secs_f64(self.up_pause_s)
     }
 

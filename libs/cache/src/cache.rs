@@ -36,7 +36,7 @@ impl Cache {
     /// else's.
     pub fn open(config: &CacheConfig) -> Result<Self, CacheError> {
         config.validate()?;
-        metrics::describe();
+        metrics::describe_metrics();
         let levels = Levels::open(config)?;
         Ok(Self { inner: Arc::new(Inner { levels, is_warned: AtomicBool::new(false) }) })
     }

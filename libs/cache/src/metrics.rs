@@ -1,6 +1,5 @@
 //! What is counted.
 
-use std::sync::Once;
 use std::time::Duration;
 
 use crate::Unavailable;
@@ -26,12 +25,6 @@ pub(crate) struct LevelName {
     pub(crate) cache: &'static str,
     /// Number of the level.
     pub(crate) level: &'static str,
-}
-
-/// Says what the metrics mean; once per process.
-pub(crate) fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
 }
 
 /// Says what the metrics mean to the recorder there is.

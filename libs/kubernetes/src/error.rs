@@ -1,7 +1,8 @@
 //! Why the API server gave no answer that is of use.
 
-use std::io;
 use std::path::PathBuf;
+
+use headwater_http_client::HttpError;
 
 /// No answer, or another one than was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +27,11 @@ pub enum KubernetesError {
         /// Its address.
         server: String,
         /// What happened.
-        source: io::Error,
+        source: HttpError,
     },
     /// The server refuses.
-    #[error("{verb} {path}: {status}: {message}")]
+    #[error("GET {path}: {status}: {message}")]
     Refused {
-        /// The request's method.
-        verb: &'static str,
         /// What was asked for.
         path: String,
         /// Status of HTTP. 403: the service account lacks a right; 404: there is no such thing.

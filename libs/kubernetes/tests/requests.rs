@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use headwater_kubernetes::{ApiServer, KubernetesError, Scale, ServicePort, Slices, Workload};
+use headwater_kubernetes::{ApiServer, KubernetesError, ServicePort, Slices};
 use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -31,11 +31,8 @@ fn server(answers: Answers) -> Server {
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in
-        [("ca.crt", certificate.pem().as_str()), ("token", "the-token\n"), ("namespace", "ml")]
-    {
-        std::fs::write(folder.path().join(name), text).unwrap();
-    }
+    std::fs::write(folder.path().join("ca.crt"), certificate.pem()).unwrap();
+    std::fs::write(folder.path().join("token"), "the-token\n").unwrap();
     let secret = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -68,7 +65,7 @@ async fn answer(
     noted: &Mutex<Vec<String>>,
 ) -> io::Result<()> {
     let mut request = Vec::new();
-    while !is_whole(&request) {
+    while !request.ends_with(b"\r\n\r\n") {
         let mut bytes = [0; 4096];
         match stream.read(&mut bytes).await? {
             0 => break,
@@ -87,67 +84,31 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// Head and as much of a body as it announces.
-fn is_whole(request: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(request);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-    });
-    body.len() >= length.unwrap_or(0)
-}
-
-fn workload() -> Workload {
-    Workload { resource: "deployments".into(), namespace: "ml".into(), name: "hw-augment".into() }
-}
-
-const SCALE: &str = "/apis/apps/v1/namespaces/ml/deployments/hw-augment/scale";
-
 #[test]
-fn pods_are_counted_and_asked_for_by_the_subresource_scale() {
-    let server = server(&[(
-        SCALE,
-        200,
-        r#"{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3},"status":{"replicas":2}}"#,
-    )]);
-    let scale = server.api.scale(&workload()).unwrap();
-    assert_eq!(scale, Scale { asked: 3, there: 2 });
-    server.api.set_scale(&workload(), 3).unwrap();
+fn a_list_is_read_with_the_token_of_the_account() {
+    let server = server(&[(SLICES, 200, "{}")]);
+    server.api.get(SLICES).unwrap();
     let requests = server.requests.lock().unwrap();
-    let [read, change] = requests.as_slice() else { panic!("{requests:?}") };
-    assert!(read.starts_with(&format!("GET {SCALE} HTTP/1.1\r\n")), "{read}");
-    // Kubernetes API: PATCH with a merge patch (RFC 7386), the bearer's token in a header.
-    assert!(change.starts_with(&format!("PATCH {SCALE} HTTP/1.1\r\n")), "{change}");
-    assert!(change.contains("\r\ncontent-type: application/merge-patch+json\r\n"), "{change}");
-    assert!(change.ends_with("\r\n\r\n{\"spec\":{\"replicas\":3}}"), "{change}");
-    assert!(requests.iter().all(|r| r.contains("\r\nauthorization: Bearer the-token\r\n")));
-}
-
-#[test]
-fn a_number_of_zero_may_be_left_out_of_an_answer() {
-    let server = server(&[(SCALE, 200, r#"{"kind":"Scale","spec":{},"status":{"replicas":0}}"#)]);
-    assert_eq!(server.api.scale(&workload()).unwrap(), Scale { asked: 0, there: 0 });
+    let [request] = requests.as_slice() else { panic!("{requests:?}") };
+    assert!(request.starts_with(&format!("GET {SLICES} HTTP/1.1\r\n")), "{request}");
+    assert!(request.contains("\r\nauthorization: Bearer the-token\r\n"), "{request}");
 }
 
 #[test]
 fn a_refusal_is_told_in_the_servers_words() {
-    let server = server(&[(
-        SCALE,
-        403,
-        r#"{"kind":"Status","message":"deployments.apps is forbidden","code":403}"#,
-    )]);
-    let error = server.api.set_scale(&workload(), 1).unwrap_err();
+    const REFUSAL: &str = r#"{"kind":"Status","message":"endpointslices is forbidden","code":403}"#;
+    let server = server(&[(SLICES, 403, REFUSAL)]);
+    let error = slices(ServicePort::Number(1)).addresses(&server.api).unwrap_err();
     assert!(!error.is_retryable());
-    assert_eq!(error.to_string(), format!("PATCH {SCALE}: 403: deployments.apps is forbidden"));
+    assert_eq!(error.to_string(), format!("GET {SLICES}: 403: endpointslices is forbidden"));
 }
 
 #[test]
 fn a_token_is_read_again_for_each_request() {
-    let server = server(&[(SCALE, 200, r#"{"kind":"Scale","spec":{},"status":{}}"#)]);
-    server.api.scale(&workload()).unwrap();
+    let server = server(&[(SLICES, 200, "{}")]);
+    server.api.get(SLICES).unwrap();
     std::fs::write(server.folder.path().join("token"), "another").unwrap();
-    server.api.scale(&workload()).unwrap();
+    server.api.get(SLICES).unwrap();
     let requests = server.requests.lock().unwrap();
     assert!(requests[1].contains("Bearer another\r\n"));
 }

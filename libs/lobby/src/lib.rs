@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use metrics::{counter, gauge};
@@ -63,7 +63,7 @@ impl Lobby {
     /// A lobby of `places` places, one at least. `door` names the server in metrics.
     #[must_use]
     pub fn new(door: &'static str, places: usize) -> Self {
-        describe();
+        describe_metrics();
         let places = places.max(1);
         gauge!(WAITING_MAX, "door" => door).set(places as f64);
         Self { inner: Arc::new(Inner { door, places, callers: Mutex::default() }) }
@@ -85,12 +85,6 @@ impl Lobby {
         drop(callers);
         Place { lobby: Arc::clone(&self.inner), number, turned_out }
     }
-}
-
-/// Says what the metrics mean; once per process.
-fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
 }
 
 /// Says what the metrics mean to the recorder there is.

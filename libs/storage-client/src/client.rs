@@ -70,7 +70,7 @@ impl StorageClient {
     pub async fn connect(config: StorageClientConfig) -> Result<Self, StorageClientError> {
         config.validate()?;
         let nodes = Nodes::find(&config).await?;
-        metrics::describe();
+        metrics::describe_metrics();
         let local = LocalShards::new(config.local_shards_max, config.local_roots.clone());
         let inner = Inner {
             hedging: Hedging::new(config.hedge_ms, config.hedge_percent),

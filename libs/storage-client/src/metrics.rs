@@ -1,6 +1,5 @@
 //! What is counted.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,12 +41,6 @@ pub struct BytesRead {
 pub(crate) struct ReadCounts {
     file: AtomicU64,
     grpc: AtomicU64,
-}
-
-/// Says what the metrics mean; once per process.
-pub(crate) fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
 }
 
 /// Says what the metrics mean to the recorder there is.

@@ -61,7 +61,7 @@ pub async fn listen(
     choices: &ListenChoices,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Listening, LinkError> {
-    metrics::describe();
+    metrics::describe_metrics();
     check_encryption(kind, choices.encrypted_only)?;
     let link = match kind {
         LinkKind::Shm => shm::listen(&choices.shm, arrivals).await?,
@@ -87,7 +87,7 @@ pub async fn connect(
     choices: &ConnectChoices,
     exchange: &dyn Exchange,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-    metrics::describe();
+    metrics::describe_metrics();
     check_encryption(offer.kind, choices.tcp.encrypted_only)?;
     match offer.kind {
         LinkKind::Shm => shm::connect(offer, key, &choices.shm).await,

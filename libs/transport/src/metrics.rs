@@ -1,7 +1,5 @@
 //! Counters and gauges of links.
 
-use std::sync::Once;
-
 use metrics::{Gauge, Unit, counter, gauge};
 
 use crate::link::terms::LinkKind;
@@ -60,12 +58,6 @@ impl Drop for Share {
     fn drop(&mut self) {
         self.note(0);
     }
-}
-
-/// Says what the metrics mean; once per process.
-pub(crate) fn describe() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(describe_metrics);
 }
 
 /// Says what the metrics mean to the recorder there is.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use headwater_core::recipe::{PRESETS, TensorSpec};
-use headwater_core::{Dtype, Recipe, pluralize};
+use headwater_core::{Dtype, Recipe, error_chain, pluralize};
 use headwater_render::backend::Backend as _;
 use headwater_render::part::{PartPlan, SampleRows};
 use headwater_render::{RenderError, Rendered};
@@ -14,6 +14,10 @@ use super::{Gpu, operations};
 
 const DTYPES: [Dtype; 6] =
     [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::Mxfp8E4m3];
+
+fn failed(error: &anyhow::Error) -> String {
+    format!("FAILED: {}", error_chain(error.as_ref()))
+}
 
 // === impl Gpu ===
 
@@ -46,7 +50,7 @@ impl Gpu {
                     }
                 }
             }
-            failures[before..].iter().for_each(|error| said(format!("FAILED: {error:#}")));
+            failures[before..].iter().for_each(|error| said(failed(error)));
             if views > 0 && failures.len() == before {
                 let dtypes = DTYPES.len();
                 said(format!(
@@ -63,7 +67,7 @@ impl Gpu {
                     said(format!("{name} alone: {}, no byte differs", pluralize(views, "view")))
                 }
                 Err(error) => {
-                    said(format!("FAILED: {error:#}"));
+                    said(failed(&error));
                     failures.push(error);
                 }
             }
@@ -74,7 +78,7 @@ impl Gpu {
                 pluralize(images, "image")
             )),
             Err(error) => {
-                said(format!("FAILED: {error:#}"));
+                said(failed(&error));
                 failures.push(error);
             }
         }

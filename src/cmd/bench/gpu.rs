@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use headwater_config::Config;
-use headwater_core::Recipe;
 use headwater_core::recipe::HW_DECODER_LOAD_DEFAULT;
+use headwater_core::{Recipe, error_chain};
 use headwater_render_cuda::KernelTime;
 
 use crate::bench::gpu::summary::{Kernel, Nvjpeg, Speed, Summary, Upload};
@@ -154,7 +154,7 @@ fn nvjpeg(told: &mut Told, gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Resu
             told.line(&format!("| {load} | NOT RUN: {reason} |"));
             told.summary.absent.push(format!("nvJPEG, {load} for engines: {reason}"));
         } else if let Err(error) = nvjpeg_with(told, gpu, flags, recipe, load) {
-            told.line(&format!("| {load} | FAILED: {error:#} |"));
+            told.line(&format!("| {load} | FAILED: {} |", error_chain(error.as_ref())));
             first = first.and(Err(error.context(format!("nvJPEG, {load} for engines"))));
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn run(config: &Config, flags: &StorageFlags, screen: &Screen) -> Res
     if flags.json {
         println!("{}", serde_json::to_string(&report.summary())?);
     } else {
-        println!("{report}");
+        screen.print_lines(&report.to_string());
     }
     Ok(())
 }
