@@ -12,12 +12,12 @@ use headwater_core::{Backoff, Digest, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
 use headwater_storage_client::{Dataset, LocalFiles, StorageClient, StorageClientConfig};
-use headwater_transport::links::{self, ListenChoices, Listening};
+use headwater_transport::links::{self, ListenChoices};
 use headwater_transport::rdma::RdmaListen;
 use headwater_transport::shm::ShmListen;
 use headwater_transport::tcp::{ListenTls, TcpListen};
 use headwater_transport::ucx::{self, UcxListen};
-use headwater_transport::{Arrival, LinkError, LinkKind};
+use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink};
 use tokio::sync::mpsc;
 
 use crate::config::{DatasetUse, GpuDirect, ReceiverConfig};
@@ -63,13 +63,13 @@ pub(crate) async fn open_links(
     access: &Access,
     slots_bytes: u64,
     events: &mpsc::Sender<Event>,
-) -> Result<Vec<Listening>, ReceiverError> {
-    let mut open: Vec<Listening> = Vec::new();
+) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
+    let mut open: Vec<Arc<dyn ReceiverLink>> = Vec::new();
     let kinds = config.link_kinds()?;
     let forced = kinds.len() == 1;
     let choices = choices(config, access, slots_bytes, forced)?;
     for &kind in &kinds {
-        if kind == LinkKind::Ucx && open.iter().any(|listening| listening.rdma.is_some()) {
+        if kind == LinkKind::Ucx && open.iter().any(|link| link.kind() == LinkKind::Rdma) {
             // It would register every slot once more, for the same cards.
             tracing::info!("the ucx link is not offered: rdma, listed before it, is");
             continue;
@@ -81,7 +81,7 @@ pub(crate) async fn open_links(
         };
         let (arrivals, reported) = mpsc::unbounded_channel::<Arrival>();
         match links::listen(kind, &choices, arrivals).await {
-            Ok(listening) => open.push(listening),
+            Ok(link) => open.push(link),
             Err(error) if needed => return Err(error.into()),
             Err(error) => {
                 tracing::info!(%error, "the {kind} link is not offered");

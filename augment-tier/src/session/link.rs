@@ -6,11 +6,11 @@ use std::time::Duration;
 use headwater_access::Access;
 use headwater_proto::augment::SessionHello;
 use headwater_transport::links::{self, ConnectChoices};
-use headwater_transport::rdma::{self, Exchange, RdmaConnect};
+use headwater_transport::rdma::{self, RdmaConnect};
 use headwater_transport::shm::ShmConnect;
 use headwater_transport::tcp::{ConnectTls, TcpConnect};
 use headwater_transport::ucx::UcxConnect;
-use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink};
+use headwater_transport::{Exchange, LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink};
 use tokio::time::timeout;
 
 use crate::config::AugmentConfig;

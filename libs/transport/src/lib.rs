@@ -26,7 +26,9 @@ pub mod shm;
 pub mod tcp;
 pub mod ucx;
 
-pub use link::contract::{ReceiverLink, SendsWhole, WorkerLink};
+pub use link::contract::{
+    AnswersRequests, Exchange, ReceiverLink, SendsWhole, TakesDeviceSlots, WorkerLink,
+};
 pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 pub use memory::part::{
     PartBuffer, PartMemory, PartRow, RowDraft, RowMemory, WholePart, WrittenRow,

@@ -1,14 +1,13 @@
 //! Which link: the one place that knows every kind.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::link::contract::{ReceiverLink, WorkerLink};
+use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::metrics;
-use crate::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaReceiver};
+use crate::rdma::{self, RdmaConnect, RdmaListen};
 use crate::shm::{self, ShmConnect, ShmListen};
 use crate::tcp::{self, TcpConnect, TcpListen};
 use crate::ucx::{self, UcxConnect, UcxListen};
@@ -42,15 +41,6 @@ pub struct ConnectChoices {
     pub ucx: UcxConnect,
 }
 
-/// A receiver's end.
-#[derive(Clone)]
-pub struct Listening {
-    /// By the contract of all links.
-    pub link: Arc<dyn ReceiverLink>,
-    /// The same link, where it is `rdma`, with what that has beside the contract.
-    pub rdma: Option<Arc<dyn RdmaReceiver>>,
-}
-
 /// Opens the receiver's end of one kind. What happens on it is told on `arrivals`, at most two per
 /// admission and two per lease, so the channel holds no more than the receiver asked for.
 ///
@@ -60,19 +50,15 @@ pub async fn listen(
     kind: LinkKind,
     choices: &ListenChoices,
     arrivals: mpsc::UnboundedSender<Arrival>,
-) -> Result<Listening, LinkError> {
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
     metrics::describe();
     check_encryption(kind, choices.encrypted_only)?;
-    let link = match kind {
-        LinkKind::Shm => shm::listen(&choices.shm, arrivals).await?,
-        LinkKind::Tcp => tcp::listen(&choices.tcp, arrivals).await?,
-        LinkKind::Ucx => ucx::listen(&choices.ucx, arrivals).await?,
-        LinkKind::Rdma => {
-            let rdma = rdma::listen(&choices.rdma, arrivals).await?;
-            return Ok(Listening { link: rdma.clone(), rdma: Some(rdma) });
-        }
-    };
-    Ok(Listening { link, rdma: None })
+    match kind {
+        LinkKind::Shm => shm::listen(&choices.shm, arrivals).await,
+        LinkKind::Tcp => tcp::listen(&choices.tcp, arrivals).await,
+        LinkKind::Ucx => ucx::listen(&choices.ucx, arrivals).await,
+        LinkKind::Rdma => rdma::listen(&choices.rdma, arrivals).await,
+    }
 }
 
 /// Connects a worker to the receiver's end that is offered. `exchange` is the control stream of both,
@@ -116,13 +102,5 @@ fn check_encryption(kind: LinkKind, wanted: bool) -> Result<(), LinkError> {
             Err(kind.setup("it does not encrypt, and the configuration asks for it"))
         }
         _ => Ok(()),
-    }
-}
-
-// === impl Listening ===
-
-impl fmt::Debug for Listening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Listening").field(&self.link.kind()).finish()
     }
 }

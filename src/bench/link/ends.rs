@@ -9,7 +9,8 @@ use headwater_transport::rdma::{RdmaConnect, RdmaListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::UcxConnect;
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId, SlotMemory, WorkerLink,
+    Arrival, LinkError, LinkKind, LinkOffer, PeerId, ReceiverLink, SessionKey, SlotId, SlotMemory,
+    WorkerLink,
 };
 use tokio::sync::mpsc;
 
@@ -25,7 +26,7 @@ pub(super) const PARTS_AT_ONCE: usize = 4;
 pub(super) struct Listening {
     pub(super) route: Route,
     pub(super) peer: PeerId,
-    pub(super) end: links::Listening,
+    pub(super) link: Arc<dyn ReceiverLink>,
     key: SessionKey,
 }
 
@@ -44,17 +45,17 @@ pub(super) async fn listen(
         if !wanted || (route == Route::TcpTls && plan.tls.is_none()) {
             continue;
         }
-        let opened = listen_one(plan, route, arrivals.clone()).await.and_then(|end| {
+        let opened = listen_one(plan, route, arrivals.clone()).await.and_then(|link| {
             let mut slots = (0..).zip(&slots);
-            let mut add = |(slot, memory)| end.link.add_slot(SlotId(slot), Arc::clone(memory));
+            let mut add = |(slot, memory)| link.add_slot(SlotId(slot), Arc::clone(memory));
             slots.try_for_each(&mut add)?;
-            Ok(end)
+            Ok(link)
         });
         match opened {
-            Ok(end) => {
+            Ok(link) => {
                 let (peer, key) = (PeerId(number), SessionKey::random()?);
-                end.link.admit(peer, key.clone());
-                listening.push(Listening { route, peer, end, key });
+                link.admit(peer, key.clone());
+                listening.push(Listening { route, peer, link, key });
             }
             // Every machine has these.
             Err(error) if matches!(route.kind(), LinkKind::Shm | LinkKind::Tcp) => {
@@ -70,7 +71,7 @@ async fn listen_one(
     plan: &Plan,
     route: Route,
     arrivals: mpsc::UnboundedSender<Arrival>,
-) -> Result<links::Listening, LinkError> {
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
     let slots_bytes = plan.slot_bytes() * u64::from(plan.slots);
     let choices = ListenChoices {
         tcp: TcpListen {
@@ -115,7 +116,7 @@ pub(super) async fn connect(
 
 impl Listening {
     pub(super) fn invite(&self) -> Invited {
-        let offer = self.end.link.offer(Ipv4Addr::LOCALHOST.into());
+        let offer = self.link.offer(Ipv4Addr::LOCALHOST.into());
         let (address, key) = (offer.address, self.key.clone());
         Invited { route: self.route, address, key }
     }

@@ -98,8 +98,8 @@ impl Bench {
             slots: plan.slots,
         };
         let mut worker = ReceiverTalk::new(start(&invitation.encode())?)?;
-        let rdma = links.iter().find_map(|listening| listening.end.rdma.clone());
-        for (route, reason) in worker.until_ready(rdma.as_deref())? {
+        let ends: Vec<_> = links.iter().map(|listening| Arc::clone(&listening.link)).collect();
+        for (route, reason) in worker.until_ready(&ends)? {
             links.retain(|listening| listening.route != route);
             absent.push(reason);
         }
@@ -167,10 +167,10 @@ impl Bench {
         let order = Order { way, batches, first_lease: self.next_lease };
         let route = self.links.iter().find(|listening| Some(listening.route) == way.route());
         let peer = route.map(|listening| listening.peer);
-        if let Some(Listening { end, peer, .. }) = route {
+        if let Some(Listening { link, peer, .. }) = route {
             self.next_lease += count;
             for i in 0..count {
-                end.link.expect(*peer, place(&self.plan, &self.parts, order.first_lease, i));
+                link.expect(*peer, place(&self.plan, &self.parts, order.first_lease, i));
             }
         }
         let (start, cpu) = (Instant::now(), cpu_time());

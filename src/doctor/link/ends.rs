@@ -6,13 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use headwater_config::Config;
 use headwater_inventory::Machine;
-use headwater_transport::links::{self, ConnectChoices, ListenChoices, Listening};
-use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaPort};
+use headwater_transport::links::{self, ConnectChoices, ListenChoices};
+use headwater_transport::rdma::{self, RdmaConnect, RdmaListen, RdmaPort};
 use headwater_transport::shm::{ShmConnect, ShmListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::{UcxConnect, UcxListen};
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotMemory, WorkerLink,
+    Arrival, Exchange, LinkError, LinkKind, LinkOffer, PeerId, ReceiverLink, SessionKey,
+    SlotMemory, WorkerLink,
 };
 use tokio::sync::{Mutex, mpsc};
 
@@ -21,7 +22,7 @@ use super::{PART_BYTES, PARTS_AT_ONCE, QUEUE_PAIRS, SLOT};
 
 /// A receiver's end.
 pub(super) struct Opened {
-    pub(super) listening: Listening,
+    pub(super) link: Arc<dyn ReceiverLink>,
     /// Who may connect, one after the other.
     pub(super) admitted: Vec<(PeerId, SessionKey)>,
     pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
@@ -39,8 +40,7 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
     let named = |kind: LinkKind| receiver.links.iter().any(|link| link == kind.name());
     for kind in [LinkKind::Shm, LinkKind::Rdma, LinkKind::Ucx, LinkKind::Tcp] {
-        let has_rdma =
-            opened.iter().any(|opened: &Opened| opened.listening.link.kind() == LinkKind::Rdma);
+        let has_rdma = opened.iter().any(|opened: &Opened| opened.link.kind() == LinkKind::Rdma);
         if kind == LinkKind::Ucx && has_rdma && !named(kind) {
             // A receiver does not offer it either; and UCX may take its time over a card.
             closed.push("ucx is left out beside rdma: name it in receiver.links there".to_owned());
@@ -83,18 +83,18 @@ async fn open_one(
         rdma: RdmaListen { port, slots_bytes, ..RdmaListen::default() },
         ..ListenChoices::default()
     };
-    let listening = links::listen(kind, &choices, sender).await?;
+    let link = links::listen(kind, &choices, sender).await?;
     let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
-    listening.link.add_slot(SLOT, Arc::clone(memory))?;
+    link.add_slot(SLOT, Arc::clone(memory))?;
     let mut admitted = Vec::new();
     // Those of the list, and those that the other side is configured to have.
     let sessions = if kind == LinkKind::Rdma { QUEUE_PAIRS.len() + 1 } else { 1 };
     for number in 0..sessions {
         let (peer, key) = (PeerId(number as u64), SessionKey::random().map_err(setup)?);
-        listening.link.admit(peer, key.clone());
+        link.admit(peer, key.clone());
         admitted.push((peer, key));
     }
-    Ok(Opened { listening, admitted, arrivals })
+    Ok(Opened { link, admitted, arrivals })
 }
 
 /// The worker's end, of so many queue pairs where it is of `rdma`. `number` is the offer's place in the other side's
@@ -137,16 +137,14 @@ struct Conversation<'a> {
 
 #[async_trait]
 impl Exchange for Conversation<'_> {
-    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+    async fn exchange(&self, kind: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
         let mut control = self.control.lock().await;
         let asked = async {
             control.say(&Ask::Link { link: self.number, request }).await?;
             control.heard().await
         };
-        let closed = |error: anyhow::Error| LinkError::Closed {
-            kind: LinkKind::Rdma,
-            reason: format!("{error:#}"),
-        };
+        let closed =
+            |error: anyhow::Error| LinkError::Closed { kind, reason: format!("{error:#}") };
         let Answered(answer) = asked.await.map_err(closed)?;
         Ok(answer)
     }

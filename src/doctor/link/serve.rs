@@ -1,6 +1,7 @@
 //! The side that is measured against.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use headwater_access::{Access, Connection};
@@ -70,10 +71,11 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
             }
             Ask::Link { link, request } => {
                 let &(link, _) = offers.get(link).context("a link that was not offered")?;
-                let rdma = links[link].listening.rdma.clone();
-                let rdma = rdma.context("a link that answers nothing")?;
-                // It may make queue pairs, which takes its time.
-                let answer = tokio::task::spawn_blocking(move || rdma.answer(&request)).await?;
+                let link = Arc::clone(&links[link].link);
+                // It opens a path, which takes its time.
+                let answering = move || Some(link.answers_requests()?.answer(&request));
+                let answer = tokio::task::spawn_blocking(answering).await?;
+                let answer = answer.context("a link that answers nothing")?;
                 control.say(&Answered(answer)).await?;
             }
         }
@@ -94,8 +96,8 @@ async fn serve_round(
     peer: PeerId,
     round: &Round,
 ) -> Result<()> {
-    let Opened { listening, arrivals, .. } = opened;
-    round.places().for_each(|place| listening.link.expect(peer, place));
+    let Opened { link, arrivals, .. } = opened;
+    round.places().for_each(|place| link.expect(peer, place));
     control.say(&Progress::Expected).await?;
     let arrived = async {
         let mut missing = round.parts;
@@ -131,7 +133,7 @@ fn refusal(access: &Access, hello: &Hello) -> Option<String> {
 
 fn welcome(links: &[Opened], closed: Vec<String>, local: IpAddr, rates: Rates) -> Welcome {
     let offered = links.iter().flat_map(|opened| {
-        let offer = opened.listening.link.offer(local);
+        let offer = opened.link.offer(local);
         let keys = opened.admitted.iter().map(|(_, key)| key);
         keys.map(move |key| control::Offered::new(offer.clone(), key))
     });

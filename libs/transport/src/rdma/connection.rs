@@ -13,7 +13,7 @@ use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX, Write};
 use super::verbs::{Completion, Completions, MemoryRegion, Piece, Request, Writers};
 use super::wire::{Endpoint, Gid, RemoteMemory};
 use crate::link::key::random_bytes;
-use crate::link::messages::{NOT_TAKEN, ToReceiver, WORDS_WAITING_MAX};
+use crate::link::messages::{MESSAGES_WAITING_MAX, NOT_TAKEN, ToReceiver};
 use crate::link::terms::LinkKind;
 use crate::memory::place::LeaseId;
 use crate::memory::slot::SlotMemory;
@@ -79,9 +79,9 @@ impl Connection {
             Lane::new(number, &adapter.domain, &completions, &route, writable, depth, first_packet)
         };
         let all = (0..pairs as usize).map(lane).collect::<io::Result<_>>()?;
-        let gauge = metrics::words_waiting(LinkKind::Rdma);
+        let gauge = metrics::messages_waiting(LinkKind::Rdma);
         let lanes = Mutex::new(Lanes { all, turn: 0, taken: VecDeque::new(), fault: None, gauge });
-        let waiting_max = if writable { usize::MAX } else { WORDS_WAITING_MAX };
+        let waiting_max = if writable { usize::MAX } else { MESSAGES_WAITING_MAX };
         let (adapter, faulted) = (Arc::clone(adapter), Notify::new());
         Ok(Self { adapter, route, completions, lanes, waiting_max, faulted })
     }

@@ -3,7 +3,7 @@
 //! write carries the lease's number, which the receiver awaits as a completion. No byte is copied
 //! on either side, and the receiver's processor sees none.
 //!
-//! Queue pairs are exchanged over the control stream, which knows who is who ([`Exchange`], [`RdmaReceiver`]);
+//! Queue pairs are exchanged over the control stream, which knows who is who ([`Exchange`]);
 //! permissions, withdrawals and goodbyes are messages over the first pair, so that they keep the
 //! order of what is written. The formats are in docs/wire-format.md, what machines need in
 //! docs/rdma.md.
@@ -21,12 +21,11 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::link::contract::WorkerLink;
+use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
 
 mod adapter;
 mod address;
-mod calls;
 mod choices;
 mod connection;
 #[cfg(test)]
@@ -46,7 +45,6 @@ pub(crate) mod wire;
 mod worker;
 
 pub use adapter::RdmaPort;
-pub use calls::{Exchange, RdmaReceiver};
 pub use choices::{
     Chosen, DEFAULT_HANDSHAKE_TIMEOUT, DEFAULT_STAGING_BUFFERS, RdmaConnect, RdmaListen,
 };
@@ -64,8 +62,8 @@ use connection::Connection;
 pub async fn listen(
     config: &RdmaListen,
     arrivals: mpsc::UnboundedSender<Arrival>,
-) -> Result<Arc<dyn RdmaReceiver>, LinkError> {
-    Ok(Arc::new(receiver::Receiver::listen(config, arrivals)?))
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
+    receiver::RdmaReceiver::listen(config, arrivals)
 }
 
 /// Connects a worker to a receiver: pairs ready to send, and a probe write over each that the

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::connection::Connection;
 use super::slot::Slot;
 use crate::link::messages::ToWorker;
-use crate::link::receiver_permits::Line;
+use crate::link::receiver_permits::ChannelToWorker;
 
 /// The queue pairs of a peer, and how its task is told to end them.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ pub(super) struct Path {
     pub(super) leave: Arc<Notify>,
 }
 
-// === impl Line ===
+// === impl ChannelToWorker ===
 
-impl Line for Path {
+impl ChannelToWorker for Path {
     type Slot = Slot;
 
     const WRITTEN_HERE: bool = false;
@@ -28,10 +28,10 @@ impl Line for Path {
     }
 
     /// Goodbyes are for the peer's task to say, which tears the path down after that.
-    fn tell(&self, word: ToWorker<&Slot>) {
-        match word {
+    fn send(&self, message: ToWorker<&Slot>) {
+        match message {
             ToWorker::Bye => self.leave.notify_one(),
-            word => self.connection.send(word.map(Slot::terms).encode()),
+            message => self.connection.send(message.map(Slot::terms).encode()),
         }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use headwater_core::Region;
 use tokio::sync::{Notify, mpsc};
 
-use super::calls::RdmaReceiver;
 use super::choices::RdmaListen;
 use super::connection::Connection;
 use super::lane::{Event, ProbeMemory};
@@ -17,11 +16,12 @@ use super::receiver_port::ReceiverPort;
 use super::verbs::{MemoryRegion, Writers};
 use super::wire::{Answer, Endpoint, RemoteMemory, Request, VERSION, low_half};
 use super::{locked, probe};
-use crate::link::contract::ReceiverLink;
+use crate::link::contract::{AnswersRequests, ReceiverLink, TakesDeviceSlots};
 use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::receiver_permits::ReceiverPermits;
-use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::link::receiving_end::{ReceiverPath, ReceivingEnd};
+use crate::link::terms::{Arrival, LinkError, LinkKind, PeerId};
+use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
 use crate::memory::window::DeviceWindow;
 use crate::metrics;
@@ -31,9 +31,9 @@ const GOODBYE_LIMIT: Duration = Duration::from_millis(100);
 /// Time for stopped queue pairs to give back what they hold.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// A receiver. Dropping it tears every path down.
+/// The port, and what makes queue pairs on it.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(super) struct RdmaReceiver {
     permits: Arc<ReceiverPermits<Path>>,
     port: Arc<ReceiverPort>,
     config: RdmaListen,
@@ -49,19 +49,20 @@ struct Session {
     pairs: usize,
 }
 
-// === impl Receiver ===
+// === impl RdmaReceiver ===
 
-impl Receiver {
+impl RdmaReceiver {
     pub(super) fn listen(
         config: &RdmaListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
         let permits = Arc::new(ReceiverPermits::new(LinkKind::Rdma, false, arrivals));
         let port = ReceiverPort::open(&config.port, Arc::clone(&permits)).map_err(setup)?;
         locked::check(config.slots_bytes).map_err(setup)?;
         tracing::info!(adapter = port.describe(), "rdma link listens");
         let (port, runtime) = (Arc::new(port), tokio::runtime::Handle::current());
-        Ok(Self { permits, port, config: config.clone(), runtime })
+        let path = Self { permits: Arc::clone(&permits), port, config: config.clone(), runtime };
+        Ok(ReceivingEnd::new(permits, path))
     }
 
     /// Makes and connects the pairs that a worker asks for.
@@ -116,15 +117,15 @@ impl Receiver {
     }
 }
 
-impl ReceiverLink for Receiver {
-    fn kind(&self) -> LinkKind {
-        LinkKind::Rdma
-    }
+impl ReceiverPath for RdmaReceiver {
+    const KIND: LinkKind = LinkKind::Rdma;
+
+    type Channel = Path;
 
     /// What kind of port it is and where: the worker takes one that is near. What it needs to write comes
     /// in the answer.
-    fn offer(&self, route: IpAddr) -> LinkOffer {
-        let address = match self.port.offer(route) {
+    fn address(&self, route: IpAddr) -> Vec<u8> {
+        match self.port.offer(route) {
             Ok(offer) => offer.encode(),
             // A port that has gone down: it is looked after meanwhile, and the worker hears why when it asks.
             Err(reason) => {
@@ -132,36 +133,30 @@ impl ReceiverLink for Receiver {
                 self.runtime.spawn_blocking(move || drop(port.usable()));
                 reason.into_bytes()
             }
-        };
-        LinkOffer { kind: LinkKind::Rdma, address }
+        }
     }
 
-    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+    fn add_slot(
+        &self,
+        _: &ReceiverPermits<Path>,
+        slot: SlotId,
+        memory: Arc<SlotMemory>,
+    ) -> Result<(), LinkError> {
+        // Under the port's lock: its slots may have to go over to another one.
         self.port.add(slot, memory)
     }
 
-    fn remove_slot(&self, slot: SlotId) {
-        self.permits.remove_slot(slot);
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        Some(self)
     }
 
-    fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.permits.admit(peer, key);
-    }
-
-    fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.permits.expect(peer, place);
-    }
-
-    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.permits.withdraw(peer, lease)
-    }
-
-    fn drop_peer(&self, peer: PeerId) {
-        self.permits.drop_peer(peer);
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        Some(self)
     }
 }
 
-impl RdmaReceiver for Receiver {
+impl AnswersRequests for RdmaReceiver {
+    /// Makes queue pairs.
     fn answer(&self, request: &[u8]) -> Vec<u8> {
         let answer = match self.let_in(request) {
             Ok((endpoint, probe)) => Answer::Accepted { endpoint, probe },
@@ -173,19 +168,15 @@ impl RdmaReceiver for Receiver {
         };
         answer.encode()
     }
+}
 
+impl TakesDeviceSlots for RdmaReceiver {
     fn add_device_slot(
         &self,
         slot: SlotId,
         window: Arc<dyn DeviceWindow>,
     ) -> Result<(), LinkError> {
         self.port.add_device(slot, window)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.permits.shut();
     }
 }
 
@@ -270,7 +261,7 @@ impl Session {
             }
             Event::Message(bytes) => match ToReceiver::decode(&bytes) {
                 Some(ToReceiver::Bye) => return Some("the worker left".into()),
-                Some(word) => self.permits.hear(self.peer, word),
+                Some(message) => self.permits.on_message(self.peer, message),
                 None => return Some("the worker sent no known message".into()),
             },
             Event::Broken(reason) => return Some(reason),

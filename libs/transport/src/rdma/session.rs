@@ -11,7 +11,7 @@ use super::verbs::{MemoryRegion, Piece, Request, Writers};
 use super::wire::{RemoteMemory, low_half};
 use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind};
-use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
+use crate::link::worker_permits::{ChannelToReceiver, Rendered, Rendering, WorkerPermits};
 use crate::memory::mapping::Mapping;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, PartPlace, PlaceError};
@@ -89,8 +89,8 @@ impl Session {
 
     /// A message of the receiver; `Err`: why the session ends.
     pub(super) fn hear(&self, bytes: &[u8]) -> Result<(), String> {
-        let word = ToWorker::decode(bytes).ok_or("the receiver sent no known message")?;
-        self.permits.hear(word, &self.pairs)
+        let message = ToWorker::decode(bytes).ok_or("the receiver sent no known message")?;
+        self.permits.on_message(message, &self.pairs)
     }
 
     /// The session has ended: nothing is begun or sent from here on.
@@ -109,19 +109,19 @@ impl Pairs {
     }
 }
 
-impl Voice for Pairs {
-    fn say(&self, word: ToReceiver) {
+impl ChannelToReceiver for Pairs {
+    fn send(&self, message: ToReceiver) {
         let connection = self.lock().clone();
         let Some(connection) = connection else { return };
-        match word {
+        match message {
             ToReceiver::Quiet { lease } => connection.send_quiet(lease),
-            word => connection.send(word.encode()),
+            message => connection.send(message.encode()),
         }
     }
 }
 
 /// One write for each region that has bytes, or several for one longer than the port takes at a
-/// time; the last tells the receiver. A part without bytes is that word alone.
+/// time; the last tells the receiver. Of a part without bytes there is only that one.
 fn writes(
     part: &PartBuffer,
     local_key: u32,

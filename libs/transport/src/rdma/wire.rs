@@ -1,5 +1,5 @@
 //! How a session of the rdma link begins, over the control stream; little-endian. What follows goes over
-//! the first queue pair, as `link::words` has it; docs/wire-format.md has the table.
+//! the first queue pair, as `link::messages` has it; docs/wire-format.md has the table.
 
 use crate::link::messages::{SlotTerms, u32_at, u64_at};
 use crate::memory::place::LeaseId;

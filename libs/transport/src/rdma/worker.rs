@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::adapter::Adapter;
-use super::calls::Exchange;
 use super::choices::RdmaConnect;
 use super::connection::Connection;
 use super::lane::Event;
@@ -16,7 +15,7 @@ use super::probe::PROBE_BYTES;
 use super::session::Session;
 use super::wire::{Answer, Offer, RemoteMemory, Request, VERSION};
 use super::{locked, probe};
-use crate::link::contract::{SendsWhole, WorkerLink};
+use crate::link::contract::{Exchange, SendsWhole, WorkerLink};
 use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::memory::part::PartBuffer;
@@ -120,7 +119,7 @@ async fn greet(
     let connection = made.map_err(failed)?;
     let endpoint = connection.endpoint();
     let request = Request { version: VERSION, key: key.0, endpoint };
-    let answer = exchange.exchange(request.encode()).await?;
+    let answer = exchange.exchange(LinkKind::Rdma, request.encode()).await?;
     let (endpoint, probe) = match Answer::decode(&answer) {
         Some(Answer::Accepted { endpoint, probe }) => (endpoint, probe),
         Some(Answer::Refused { reason }) => return Err(LinkKind::Rdma.refused(reason)),

@@ -53,7 +53,7 @@ impl Queue {
 impl Channel {
     /// `waiting_max` bounds what waits for the other end to read.
     pub(super) fn new(socket: PacketSocket, waiting_max: usize) -> Self {
-        let gauge = metrics::words_waiting(LinkKind::Shm);
+        let gauge = metrics::messages_waiting(LinkKind::Shm);
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), gauge });
         let made_in = std::process::id();
         Self { queue, waiting_max, changed: Notify::new(), socket, made_in }

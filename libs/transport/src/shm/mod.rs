@@ -46,7 +46,7 @@ pub async fn listen(
     config: &ShmListen,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    Ok(Arc::new(ShmReceiver::listen(config, arrivals)?))
+    ShmReceiver::listen(config, arrivals)
 }
 
 /// Connects a worker to a receiver of this host.

@@ -17,12 +17,15 @@ use super::channel::Channel;
 use super::choices::ShmListen;
 use super::users::Users;
 use super::wire::{Hello, VERSION, encode_refusal};
-use crate::link::contract::ReceiverLink;
+use crate::link::contract::{AnswersRequests, ReceiverLink, TakesDeviceSlots};
 use crate::link::key::random_bytes;
 use crate::link::messages::{ToReceiver, ToWorker};
-use crate::link::receiver_permits::{ALREADY_CONNECTED, Line, ReceiverPermits, TURNED_OUT};
-use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::link::receiver_permits::{
+    ALREADY_CONNECTED, ChannelToWorker, ReceiverPermits, TURNED_OUT,
+};
+use crate::link::receiving_end::{ReceiverPath, ReceivingEnd};
+use crate::link::terms::{Arrival, LinkError, LinkKind, PeerId};
+use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
 use crate::packets::{self, PacketSocket};
@@ -45,10 +48,9 @@ const SUFFIX: &str = ".sock";
 /// Whole slots are given away: a worker maps them and writes until it closes its end.
 type Permits = ReceiverPermits<Arc<Channel>>;
 
-/// A listening receiver. Dropping it closes every connection.
+/// A listening socket. Dropping it closes every connection.
 #[derive(Debug)]
 pub(super) struct ShmReceiver {
-    permits: Arc<Permits>,
     name: Vec<u8>,
     file: Option<SocketFile>,
     task: AbortHandle,
@@ -72,7 +74,7 @@ impl ShmReceiver {
     pub(super) fn listen(
         config: &ShmListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
         let (name, socket, file) = bind(config).map_err(|error| {
             LinkKind::Shm.setup(match &config.socket_dir {
                 Some(dir) => format!(
@@ -90,48 +92,41 @@ impl ShmReceiver {
             lobby: Lobby::new("shm", STRANGERS_MAX),
         };
         let task = tokio::spawn(accept_all(socket, Arc::clone(&permits), Arc::new(door)));
-        Ok(Self { permits, name, file, task: task.abort_handle() })
+        Ok(ReceivingEnd::new(permits, Self { name, file, task: task.abort_handle() }))
     }
 }
 
-impl ReceiverLink for ShmReceiver {
-    fn kind(&self) -> LinkKind {
-        LinkKind::Shm
+impl ReceiverPath for ShmReceiver {
+    const KIND: LinkKind = LinkKind::Shm;
+
+    type Channel = Arc<Channel>;
+
+    fn address(&self, _: IpAddr) -> Vec<u8> {
+        self.name.clone()
     }
 
-    fn offer(&self, _: IpAddr) -> LinkOffer {
-        LinkOffer { kind: LinkKind::Shm, address: self.name.clone() }
-    }
-
-    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+    fn add_slot(
+        &self,
+        permits: &Permits,
+        slot: SlotId,
+        memory: Arc<SlotMemory>,
+    ) -> Result<(), LinkError> {
         if memory.file().is_none() {
             return Err(LinkKind::Shm.setup(format!(
                 "slot {} is private memory; make it with SlotMemory::shared",
                 slot.0
             )));
         }
-        self.permits.add_slot(slot, memory);
+        permits.add_slot(slot, memory);
         Ok(())
     }
 
-    fn remove_slot(&self, slot: SlotId) {
-        self.permits.remove_slot(slot);
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        None
     }
 
-    fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.permits.admit(peer, key);
-    }
-
-    fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.permits.expect(peer, place);
-    }
-
-    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.permits.withdraw(peer, lease)
-    }
-
-    fn drop_peer(&self, peer: PeerId) {
-        self.permits.drop_peer(peer);
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        None // A GPU's memory has no file that a processor could map.
     }
 }
 
@@ -244,8 +239,8 @@ async fn listen_to(peer: PeerId, channel: &Channel, permits: &Permits) -> String
             Ok(Some(_)) if fault.is_some() => continue,
             Ok(Some(packet)) => match ToReceiver::decode(&packet.bytes) {
                 Some(ToReceiver::Bye) | None => Err("no known message".into()),
-                Some(word) => {
-                    permits.hear(peer, word);
+                Some(message) => {
+                    permits.on_message(peer, message);
                     Ok(())
                 }
             },
@@ -275,7 +270,7 @@ impl Acceptor {
         }
         permits.join(
             |own| own.matches(&key),
-            |line| match line {
+            |before| match before {
                 Some(_) => Err(ALREADY_CONNECTED.into()),
                 None => Ok(Arc::clone(channel)),
             },
@@ -283,9 +278,9 @@ impl Acceptor {
     }
 }
 
-// === impl Line ===
+// === impl ChannelToWorker ===
 
-impl Line for Arc<Channel> {
+impl ChannelToWorker for Arc<Channel> {
     type Slot = Arc<SlotMemory>;
 
     const WRITTEN_HERE: bool = false;
@@ -295,13 +290,13 @@ impl Line for Arc<Channel> {
     }
 
     /// Goodbye is the end of this side's stream; a slot's file goes with its packet.
-    fn tell(&self, word: ToWorker<&Self::Slot>) {
-        let file = match word {
+    fn send(&self, message: ToWorker<&Self::Slot>) {
+        let file = match message {
             ToWorker::Bye => return self.end_sending(),
             ToWorker::Slot { terms, .. } => Some(Arc::clone(terms)),
             _ => None,
         };
-        self.post(word.map(|slot| slot.len_bytes()).encode(), file);
+        self.post(message.map(|slot| slot.len_bytes()).encode(), file);
     }
 }
 

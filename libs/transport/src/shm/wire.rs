@@ -1,5 +1,5 @@
 //! How a connection of the shm socket begins, one packet each way; little-endian. What follows is in
-//! `link::words`; docs/wire-format.md has the table.
+//! `link::messages`; docs/wire-format.md has the table.
 
 /// Version of what goes over the socket; both ends must have the same.
 pub(crate) const VERSION: u16 = 2;
@@ -8,7 +8,7 @@ pub(crate) const VERSION: u16 = 2;
 pub(crate) const MAX_PACKET_BYTES: usize = 256;
 
 const MAGIC: [u8; 4] = *b"HWSM";
-/// Begins a refusal, and no word.
+/// Begins a refusal, and no message.
 const REFUSED: u8 = 0;
 
 /// A worker's first packet: who is there.

@@ -12,9 +12,9 @@ use super::slot::Slot;
 use super::users::Users;
 use super::wire::{Hello, MAX_PACKET_BYTES, VERSION, decode_refusal};
 use crate::link::contract::{SendsWhole, WorkerLink};
-use crate::link::messages::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
+use crate::link::messages::{MESSAGES_WAITING_MAX, ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
+use crate::link::worker_permits::{ChannelToReceiver, Rendered, Rendering, WorkerPermits};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
@@ -85,7 +85,7 @@ impl WorkerLink for ShmWorker {
         self.permits.spend(part.place())?;
         // The receiver reads the slot after the packet that says so.
         fence(Ordering::Release);
-        let channel = rendering.voice();
+        let channel = rendering.channel();
         if !channel.post(ToReceiver::Written { lease: part.lease() }.encode(), None) {
             channel.flushed().await;
             self.permits.check_connected()?;
@@ -138,12 +138,13 @@ impl Session {
     }
 
     fn hear(&self, packet: Packet) -> Result<(), String> {
-        let word = ToWorker::decode(&packet.bytes).ok_or("the receiver sent no known message")?;
-        let word = word.try_map(|len_bytes| {
+        let message =
+            ToWorker::decode(&packet.bytes).ok_or("the receiver sent no known message")?;
+        let message = message.try_map(|len_bytes| {
             let file = packet.fd.ok_or("a slot came without its file")?;
             Slot::new(file, len_bytes)
         })?;
-        self.permits.hear(word, &self.channel)
+        self.permits.on_message(message, &self.channel)
     }
 }
 
@@ -167,16 +168,16 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
         return Err(kind.refused("it closed the connection"));
     };
     match (ToWorker::<u64>::decode(&bytes), decode_refusal(&bytes)) {
-        (Some(ToWorker::ConnectionAuth), _) => Ok(Channel::new(socket, WORDS_WAITING_MAX)),
+        (Some(ToWorker::ConnectionAuth), _) => Ok(Channel::new(socket, MESSAGES_WAITING_MAX)),
         (_, Some(reason)) => Err(kind.refused(reason)),
         _ => Err(kind.refused("it answered something else than a receiver's message")),
     }
 }
 
-// === impl Voice ===
+// === impl ChannelToReceiver ===
 
-impl Voice for Arc<Channel> {
-    fn say(&self, word: ToReceiver) {
-        self.post(word.encode(), None);
+impl ChannelToReceiver for Arc<Channel> {
+    fn send(&self, message: ToReceiver) {
+        self.post(message.encode(), None);
     }
 }

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use crate::link::contract::{ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
 
+mod channel;
 mod choices;
 mod gate;
-mod line;
 mod listening;
 mod outbox;
 mod receiver;
@@ -48,7 +48,7 @@ pub async fn listen(
     config: &TcpListen,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    Ok(Arc::new(TcpReceiver::listen(config, arrivals)?))
+    TcpReceiver::listen(config, arrivals)
 }
 
 /// Connects a worker to a receiver.

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
+use super::channel::{self, Connected, Permits, TcpChannel, Verdict};
 use super::choices::TcpListen;
-use super::line::{self, Connected, Permits, Verdict};
 use super::listening::{Advertised, bind};
 use super::stream::{self, Reader, Writer};
 use super::target::Filled;
@@ -21,10 +21,11 @@ use super::wire::{
     ACK_BYTES, Ack, FRAME_BYTES, Frame, HELLO_BYTES, HELLO_HEAD_BYTES, Hello, VERSION,
     encode_answer,
 };
-use crate::link::contract::ReceiverLink;
+use crate::link::contract::{AnswersRequests, ReceiverLink, TakesDeviceSlots};
 use crate::link::receiver_permits::TURNED_OUT;
-use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::link::receiving_end::{ReceiverPath, ReceivingEnd};
+use crate::link::terms::{Arrival, LinkError, LinkKind};
+use crate::memory::place::{LeaseId, SlotId};
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
@@ -40,7 +41,7 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Memory of a connection for parts that nobody wants.
 const SCRATCH_BYTES: usize = 256 * 1024;
 
-/// A listening receiver. Dropping it closes every connection.
+/// A listening socket. Dropping it closes every connection.
 #[derive(Debug)]
 pub(super) struct TcpReceiver {
     shared: Arc<Shared>,
@@ -51,7 +52,7 @@ pub(super) struct TcpReceiver {
 /// What all connections share.
 #[derive(Debug)]
 struct Shared {
-    permits: Permits,
+    permits: Arc<Permits>,
     largest_slot_bytes: AtomicU64,
 }
 
@@ -81,7 +82,7 @@ impl TcpReceiver {
     pub(super) fn listen(
         config: &TcpListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
         let setup = |error: io::Error| {
             let reason =
                 format!("cannot listen on {}: {error}; see receiver.tcp_listen", config.bind);
@@ -89,57 +90,50 @@ impl TcpReceiver {
         };
         let listener = bind(config.bind).map_err(setup)?;
         let bound = listener.local_addr().map_err(setup)?;
-        let permits = Permits::new(LinkKind::Tcp, true, arrivals);
-        let shared = Arc::new(Shared { permits, largest_slot_bytes: AtomicU64::new(0) });
+        let permits = Arc::new(Permits::new(LinkKind::Tcp, true, arrivals));
+        let in_tasks = Arc::clone(&permits);
+        let shared = Arc::new(Shared { permits: in_tasks, largest_slot_bytes: AtomicU64::new(0) });
         let lobby = Lobby::new("tcp", STRANGERS_MAX);
         let door = Arc::new(Acceptor { config: config.clone(), lobby });
         let task = tokio::spawn(accept_all(listener, Arc::clone(&shared), door));
         let (host, encrypted) = (config.advertise_host.clone(), config.tls.is_some());
         let advertised = Advertised { host, bound, encrypted };
-        Ok(Self { shared, advertised, task: task.abort_handle() })
+        Ok(ReceivingEnd::new(permits, Self { shared, advertised, task: task.abort_handle() }))
     }
 }
 
-impl ReceiverLink for TcpReceiver {
-    fn kind(&self) -> LinkKind {
-        LinkKind::Tcp
+impl ReceiverPath for TcpReceiver {
+    const KIND: LinkKind = LinkKind::Tcp;
+
+    type Channel = TcpChannel;
+
+    fn address(&self, route: IpAddr) -> Vec<u8> {
+        self.advertised.over(route).into_bytes()
     }
 
-    fn offer(&self, route: IpAddr) -> LinkOffer {
-        LinkOffer { kind: LinkKind::Tcp, address: self.advertised.over(route).into_bytes() }
-    }
-
-    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+    fn add_slot(
+        &self,
+        permits: &Permits,
+        slot: SlotId,
+        memory: Arc<SlotMemory>,
+    ) -> Result<(), LinkError> {
         self.shared.largest_slot_bytes.fetch_max(memory.len_bytes(), Ordering::Relaxed);
-        self.shared.permits.add_slot(slot, memory);
+        permits.add_slot(slot, memory);
         Ok(())
     }
 
-    fn remove_slot(&self, slot: SlotId) {
-        self.shared.permits.remove_slot(slot);
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        None
     }
 
-    fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.shared.permits.admit(peer, key);
-    }
-
-    fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.shared.permits.expect(peer, place);
-    }
-
-    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.shared.permits.withdraw(peer, lease)
-    }
-
-    fn drop_peer(&self, peer: PeerId) {
-        self.shared.permits.drop_peer(peer);
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        None // The kernel copies what a socket has to the host's memory.
     }
 }
 
 impl Drop for TcpReceiver {
     fn drop(&mut self) {
         self.task.abort();
-        self.shared.permits.shut();
     }
 }
 
@@ -223,7 +217,7 @@ impl Acceptor {
         let (mut reader, mut writer) = accepted.map_err(|error| unheard(error.to_string()))?;
         let heard = timeout_at(end, hear_hello(&mut reader)).await;
         let heard = heard.unwrap_or_else(|_| Err("no hello in time".into()));
-        let joined = heard.and_then(|hello| line::join(permits, &hello, stream));
+        let joined = heard.and_then(|hello| channel::join(permits, &hello, stream));
         let of = match joined {
             Ok(of) => of,
             Err(reason) => return Err(Refused { reason, halves: Some((reader, writer)) }),

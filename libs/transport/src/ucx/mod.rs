@@ -57,7 +57,7 @@ pub async fn listen(
     config: &UcxListen,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    Ok(Arc::new(UcxReceiver::listen(config, arrivals).await?))
+    UcxReceiver::listen(config, arrivals).await
 }
 
 /// Connects a worker to a receiver: a probe write that the receiver has found in its memory.

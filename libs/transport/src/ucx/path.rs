@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use super::port::{Endpoint, EventFd, Port, RemoteKey, Request};
 use super::threads;
 use super::wire::RemoteMemory;
-use crate::link::messages::{NOT_TAKEN, ToReceiver, WORDS_WAITING_MAX};
+use crate::link::messages::{MESSAGES_WAITING_MAX, NOT_TAKEN, ToReceiver};
 use crate::link::terms::{LinkError, LinkKind};
-use crate::link::worker_permits::Voice;
+use crate::link::worker_permits::ChannelToReceiver;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::SlotId;
 use crate::metrics;
@@ -44,7 +44,7 @@ pub(super) struct Outgoing {
 
 /// Hands orders to a path's thread.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct Channel {
     orders: mpsc::Sender<Order>,
     bell: EventFd,
 }
@@ -85,9 +85,9 @@ struct Flight {
     failed: Option<String>,
 }
 
-// === impl Line ===
+// === impl Channel ===
 
-impl Line {
+impl Channel {
     pub(super) fn order(&self, order: Order) {
         if self.orders.send(order).is_ok() {
             self.bell.ring();
@@ -101,9 +101,9 @@ impl Line {
     }
 }
 
-impl Voice for Line {
-    fn say(&self, word: ToReceiver) {
-        self.order(Order::Send(word.encode()));
+impl ChannelToReceiver for Channel {
+    fn send(&self, message: ToReceiver) {
+        self.order(Order::Send(message.encode()));
     }
 }
 
@@ -118,7 +118,7 @@ impl Path {
             orders,
             slots: HashMap::new(),
             messages: VecDeque::new(),
-            gauge: metrics::words_waiting(LinkKind::Ucx),
+            gauge: metrics::messages_waiting(LinkKind::Ucx),
             parts: VecDeque::new(),
             sent: 0,
             heard: 0,
@@ -194,7 +194,7 @@ impl Path {
 
     /// Sends a message after those before it.
     pub(super) fn send(&mut self, message: &[u8]) -> Result<(), String> {
-        if self.messages.len() >= WORDS_WAITING_MAX {
+        if self.messages.len() >= MESSAGES_WAITING_MAX {
             return Err(NOT_TAKEN.to_owned());
         }
         let bytes = [&self.sent.to_le_bytes()[..], message].concat();

@@ -10,16 +10,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::choices::UcxListen;
 use super::context::{Context, Registration};
-use super::path::{Line, Order, Outgoing, Path, Side};
+use super::path::{Channel, Order, Outgoing, Path, Side};
 use super::port::{Endpoint, EventFd, Port, Request};
 use super::threads::{self, spawn};
 use super::wire::{Greeting, Knock, PROBED, VERSION, encode_offer};
 use super::{detect, probe};
-use crate::link::contract::ReceiverLink;
+use crate::link::contract::{AnswersRequests, ReceiverLink, TakesDeviceSlots};
 use crate::link::messages::{ToReceiver, ToWorker};
-use crate::link::receiver_permits::{self, ReceiverPermits};
-use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::link::receiver_permits::{ChannelToWorker, ReceiverPermits};
+use crate::link::receiving_end::{ReceiverPath, ReceivingEnd};
+use crate::link::terms::{Arrival, LinkError, LinkKind, PeerId};
+use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
@@ -32,7 +33,7 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// Longest sleep of the door.
 const NAP: Duration = Duration::from_millis(500);
 
-/// A receiver. Dropping it ends every path.
+/// The thread that hears workers knock. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct UcxReceiver {
     shared: Arc<Shared>,
@@ -44,7 +45,7 @@ pub(super) struct UcxReceiver {
 /// What the threads of a receiver share.
 #[derive(Debug)]
 struct Shared {
-    permits: ReceiverPermits<Line>,
+    permits: Arc<ReceiverPermits<Channel>>,
     context: Arc<Context>,
 }
 
@@ -81,12 +82,12 @@ impl UcxReceiver {
     pub(super) async fn listen(
         config: &UcxListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
         let context = detect::open(config.rdma_only, &config.devices)?;
         // Over sockets alone this host's processor moves what arrives.
         let copies = !context.has_rdma();
-        let permits = ReceiverPermits::new(LinkKind::Ucx, copies, arrivals);
-        let shared = Arc::new(Shared { permits, context });
+        let permits = Arc::new(ReceiverPermits::new(LinkKind::Ucx, copies, arrivals));
+        let shared = Arc::new(Shared { permits: Arc::clone(&permits), context });
         let closing = Arc::new(AtomicBool::new(false));
         let (ready, opened) = oneshot::channel();
         let (in_thread, closing_there) = (Arc::clone(&shared), Arc::clone(&closing));
@@ -116,20 +117,25 @@ impl UcxReceiver {
                  choose some with UCX_NET_DEVICES"
             )));
         }
-        Ok(Self { shared, address, bell, closing })
+        Ok(ReceivingEnd::new(permits, Self { shared, address, bell, closing }))
     }
 }
 
-impl ReceiverLink for UcxReceiver {
-    fn kind(&self) -> LinkKind {
-        LinkKind::Ucx
+impl ReceiverPath for UcxReceiver {
+    const KIND: LinkKind = LinkKind::Ucx;
+
+    type Channel = Channel;
+
+    fn address(&self, _: IpAddr) -> Vec<u8> {
+        encode_offer(&self.address)
     }
 
-    fn offer(&self, _: IpAddr) -> LinkOffer {
-        LinkOffer { kind: LinkKind::Ucx, address: encode_offer(&self.address) }
-    }
-
-    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+    fn add_slot(
+        &self,
+        permits: &ReceiverPermits<Channel>,
+        slot: SlotId,
+        memory: Arc<SlotMemory>,
+    ) -> Result<(), LinkError> {
         let len_bytes = memory.len_bytes();
         let registration = Registration::new(&self.shared.context, memory).map_err(|error| {
             setup(format!(
@@ -138,34 +144,21 @@ impl ReceiverLink for UcxReceiver {
                 slot.0
             ))
         })?;
-        self.shared.permits.add_slot(slot, registration);
+        permits.add_slot(slot, registration);
         Ok(())
     }
 
-    fn remove_slot(&self, slot: SlotId) {
-        self.shared.permits.remove_slot(slot);
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        None // Workers knock at the offered address.
     }
 
-    fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.shared.permits.admit(peer, key);
-    }
-
-    fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.shared.permits.expect(peer, place);
-    }
-
-    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.shared.permits.withdraw(peer, lease)
-    }
-
-    fn drop_peer(&self, peer: PeerId) {
-        self.shared.permits.drop_peer(peer);
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        None
     }
 }
 
 impl Drop for UcxReceiver {
     fn drop(&mut self) {
-        self.shared.permits.shut();
         self.closing.store(true, Ordering::Release);
         self.bell.ring();
     }
@@ -263,11 +256,11 @@ fn serve(
     let probe = Registration::new(&shared.context, Arc::new(probe))?;
     let port = Port::new(&shared.context)?;
     let endpoint = port.endpoint(&knock.address)?;
-    let (line, orders) = Line::new(port.bell());
+    let (channel, orders) = Channel::new(port.bell());
     let mut path = Path::new(port, endpoint, orders);
     let mut guest =
         WorkerPeer { peer, shared: Arc::clone(shared), key: knock.key, probe, stands: false };
-    let ended = guest.welcome(&line, &mut path, until);
+    let ended = guest.welcome(&channel, &mut path, until);
     let reason = ended.unwrap_or_else(|reason| reason);
     path.end(&mut guest, &reason);
     Ok(reason)
@@ -276,8 +269,13 @@ fn serve(
 // === impl WorkerPeer ===
 
 impl WorkerPeer {
-    fn welcome(&mut self, line: &Line, path: &mut Path, until: Instant) -> Result<String, String> {
-        if !self.shared.permits.reached(self.peer, line) {
+    fn welcome(
+        &mut self,
+        channel: &Channel,
+        path: &mut Path,
+        until: Instant,
+    ) -> Result<String, String> {
+        if !self.shared.permits.reached(self.peer, channel) {
             return Err("dropped before it connected".into());
         }
         let (address, probe) = (path.address()?, self.probe.terms());
@@ -312,8 +310,8 @@ impl Side for WorkerPeer {
     fn hear(&mut self, message: &[u8], _path: &mut Path) -> Result<(), String> {
         match ToReceiver::decode(message) {
             Some(ToReceiver::Bye) => Err("the worker left".into()),
-            Some(word) if self.stands => {
-                self.shared.permits.hear(self.peer, word);
+            Some(message) if self.stands => {
+                self.shared.permits.on_message(self.peer, message);
                 Ok(())
             }
             None if message == PROBED && !self.stands => self.probed(),
@@ -330,9 +328,9 @@ fn setup(reason: String) -> LinkError {
     LinkKind::Ucx.setup(reason)
 }
 
-// === impl Line ===
+// === impl Channel ===
 
-impl receiver_permits::Line for Line {
+impl ChannelToWorker for Channel {
     type Slot = Registration;
 
     const WRITTEN_HERE: bool = false;
@@ -341,9 +339,9 @@ impl receiver_permits::Line for Line {
         slot.memory().len_bytes()
     }
 
-    fn tell(&self, word: ToWorker<&Registration>) {
-        let leaves = matches!(word, ToWorker::Bye);
-        let message = word.map(Registration::terms).encode();
+    fn send(&self, message: ToWorker<&Registration>) {
+        let leaves = matches!(message, ToWorker::Bye);
+        let message = message.map(Registration::terms).encode();
         self.order(if leaves { Order::Leave(message) } else { Order::Send(message) });
     }
 }

@@ -1,10 +1,10 @@
-//! The worker's side of one session: permissions, and the line to the path's thread.
+//! The worker's side of one session: permissions, and the channel to the path's thread.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::path::{Line, Order, Outgoing};
+use super::path::{Channel, Order, Outgoing};
 use super::wire::RemoteMemory;
 use crate::link::messages::{ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind};
@@ -20,24 +20,24 @@ pub(super) struct Session {
     /// Of a slot only its length in bytes: the path knows the rest.
     pub(super) permits: Arc<WorkerPermits<u64>>,
     staging: StagingPool<()>,
-    line: Line,
+    channel: Channel,
 }
 
 /// What a part keeps: its buffer goes back first.
 #[derive(Debug)]
 struct Kept {
     _staging: StagingBuffer<()>,
-    _rendering: Rendering<u64, Line>,
+    _rendering: Rendering<u64, Channel>,
 }
 
 // === impl Session ===
 
 impl Session {
-    pub(super) fn new(line: Line, staging_buffers: usize) -> Self {
+    pub(super) fn new(channel: Channel, staging_buffers: usize) -> Self {
         let kind = LinkKind::Ucx;
         let staging = StagingPool::plain(staging_buffers, metrics::staging_in_use(kind));
         let permits = Arc::new(WorkerPermits::new(kind, Rendered::InStaging));
-        Self { permits, staging, line }
+        Self { permits, staging, channel }
     }
 
     /// Waits for slot and permission, then for a buffer.
@@ -45,7 +45,7 @@ impl Session {
         let slot_bytes = self.permits.permitted_slot(&place).await?;
         place::check(&place, slot_bytes)?;
         let staging = self.permits.staging(&place, &self.staging).await?;
-        let rendering = self.permits.render(&place, self.line.clone())?;
+        let rendering = self.permits.render(&place, self.channel.clone())?;
         let memory = Arc::clone(staging.mapping());
         let kept = Kept { _staging: staging, _rendering: rendering };
         Ok(PartBuffer::in_staging(place, memory, kept)?)
@@ -62,17 +62,17 @@ impl Session {
         self.permits.spend(part.place())?;
         let (done, outcome) = oneshot::channel();
         let receipt = ToReceiver::Written { lease: part.lease() }.encode();
-        self.line.order(Order::Deliver(Box::new(Outgoing { part, receipt, done })));
+        self.channel.order(Order::Deliver(Box::new(Outgoing { part, receipt, done })));
         Ok(outcome)
     }
 
-    /// A receiver's word; `Err`: why the session ends. The path has learnt of slots by then.
-    pub(super) fn hear(&self, word: ToWorker<RemoteMemory>) -> Result<(), String> {
-        self.permits.hear(word.map(|memory| memory.len_bytes), &self.line)
+    /// A message of the receiver; `Err`: why the session ends. The path has learnt of slots by then.
+    pub(super) fn hear(&self, message: ToWorker<RemoteMemory>) -> Result<(), String> {
+        self.permits.on_message(message.map(|memory| memory.len_bytes), &self.channel)
     }
 
     /// Says goodbye after all parts that were sent.
     pub(super) fn leave(&self) {
-        self.line.order(Order::Leave(ToReceiver::Bye.encode()));
+        self.channel.order(Order::Leave(ToReceiver::Bye.encode()));
     }
 }

@@ -1,15 +1,15 @@
-//! How a path of the ucx link begins; little-endian. What follows is in `link::words`;
+//! How a path of the ucx link begins; little-endian. What follows is in `link::messages`;
 //! docs/wire-format.md has the table.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::link::messages::SlotTerms;
 
-/// Version of these messages and of the words that follow.
+/// Version of these messages and of the messages that follow.
 pub(super) const VERSION: u32 = 2;
 /// First bytes of an offer and of a knock: nothing else is taken for one.
 const MAGIC: [u8; 4] = *b"HWUX";
-// No word begins like these.
+// No message begins like these.
 const REFUSED: u8 = 16;
 const WELCOME: u8 = 17;
 /// A worker's message: the probe is written.
@@ -180,7 +180,7 @@ mod tests {
         ];
         for greeting in greetings {
             let bytes = greeting.encode();
-            assert_eq!(ToWorker::<RemoteMemory>::decode(&bytes), None, "a word as well");
+            assert_eq!(ToWorker::<RemoteMemory>::decode(&bytes), None, "a message as well");
             assert_eq!(Greeting::decode(&bytes), Some(greeting));
         }
         assert_eq!(Greeting::decode(&[]), None);

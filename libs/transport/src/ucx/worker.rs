@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::choices::UcxConnect;
 use super::context::Context;
-use super::path::{Line, Outgoing, Path, Side};
+use super::path::{Channel, Outgoing, Path, Side};
 use super::port::Port;
 use super::session::Session;
 use super::threads::spawn;
@@ -146,11 +146,11 @@ impl Caller {
     fn knock(&self, context: &Arc<Context>) -> Result<(Path, ReceiverPeer), String> {
         let port = Port::new(context)?;
         let door = port.endpoint(&self.door)?;
-        let (line, orders) = Line::new(port.bell());
+        let (channel, orders) = Channel::new(port.bell());
         let mut path = Path::new(port, door, orders);
         let knock = Knock { version: VERSION, key: self.key, address: path.address()? };
         path.send(&knock.encode())?;
-        let session = Arc::new(Session::new(line, self.staging_buffers));
+        let session = Arc::new(Session::new(channel, self.staging_buffers));
         Ok((path, ReceiverPeer { key: self.key, session, standing: false, refused: None }))
     }
 }
@@ -171,9 +171,9 @@ impl Side for ReceiverPeer {
             }
             None => {}
         }
-        let word: ToWorker<RemoteMemory> =
+        let message: ToWorker<RemoteMemory> =
             ToWorker::decode(message).ok_or("the receiver sent no known message")?;
-        match &word {
+        match &message {
             ToWorker::ConnectionAuth if !self.standing => {
                 self.standing = true;
                 return Ok(());
@@ -182,7 +182,7 @@ impl Side for ReceiverPeer {
             ToWorker::Forget { slot } => path.unlearn(*slot),
             _ => {}
         }
-        self.session.hear(word)
+        self.session.hear(message)
     }
 
     fn delivered(&mut self, outgoing: Outgoing, outcome: Result<(), String>) {

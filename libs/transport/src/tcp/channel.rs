@@ -10,7 +10,7 @@ use super::stream;
 use super::target::Target;
 use super::wire::Hello;
 use crate::link::messages::ToWorker;
-use crate::link::receiver_permits::{Line, ReceiverPermits};
+use crate::link::receiver_permits::{ChannelToWorker, ReceiverPermits};
 use crate::link::recent::Recent;
 use crate::link::terms::{LinkKind, PeerId, SessionKey};
 use crate::memory::place::LeaseId;
@@ -21,11 +21,11 @@ use crate::metrics;
 /// acknowledgement was lost from one that nobody asked for. More than a worker has buffers.
 const REMEMBERED_DELIVERIES: usize = 1024;
 
-pub(super) type Permits = ReceiverPermits<TcpLine>;
+pub(super) type Permits = ReceiverPermits<TcpChannel>;
 
 /// What the receiver has of one worker.
 #[derive(Clone, Debug)]
-pub(super) struct TcpLine(Arc<Mutex<State>>);
+pub(super) struct TcpChannel(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -42,7 +42,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Connected {
     pub(super) peer: PeerId,
-    line: TcpLine,
+    channel: TcpChannel,
     generation: u64,
 }
 
@@ -69,16 +69,16 @@ pub(super) fn join(
     let Hello { attempt, proof, .. } = *hello;
     let proves = |key: &SessionKey| SessionKey(key.proof(attempt)).matches(&proof);
     let mut joined = None;
-    let peer = permits.join(proves, |line| {
-        let line = match line {
-            Some(line) => line.turn_to(attempt, stream)?,
-            None => TcpLine::new(attempt, stream),
+    let peer = permits.join(proves, |channel| {
+        let channel = match channel {
+            Some(channel) => channel.turn_to(attempt, stream)?,
+            None => TcpChannel::new(attempt, stream),
         };
-        joined = Some(line.clone());
-        Ok(line)
+        joined = Some(channel.clone());
+        Ok(channel)
     })?;
-    let line = joined.ok_or("the receiver has no line")?;
-    Ok(Connected { peer, line, generation: attempt })
+    let channel = joined.ok_or("the receiver has no channel")?;
+    Ok(Connected { peer, channel, generation: attempt })
 }
 
 // === impl Connected ===
@@ -137,15 +137,15 @@ impl Connected {
         permits.gone_if(self.peer, reason, |_| self.lost());
     }
 
-    /// The line, if this is its present connection.
+    /// The channel, if this is its present connection.
     fn current(&self) -> Option<MutexGuard<'_, State>> {
-        Some(self.line.lock()).filter(|state| state.generation == self.generation)
+        Some(self.channel.lock()).filter(|state| state.generation == self.generation)
     }
 }
 
-// === impl TcpLine ===
+// === impl TcpChannel ===
 
-impl TcpLine {
+impl TcpChannel {
     fn new(attempt: u64, stream: &Arc<TcpStream>) -> Self {
         Self(Arc::new(Mutex::new(State {
             generation: attempt,
@@ -175,7 +175,7 @@ impl TcpLine {
     }
 }
 
-impl Line for TcpLine {
+impl ChannelToWorker for TcpChannel {
     type Slot = Arc<SlotMemory>;
 
     const WRITTEN_HERE: bool = true;
@@ -186,8 +186,8 @@ impl Line for TcpLine {
 
     /// Workers are told nothing: what they send unasked is read away. A part that is being read stops
     /// between two reads.
-    fn tell(&self, word: ToWorker<&Self::Slot>) {
-        match word {
+    fn send(&self, message: ToWorker<&Self::Slot>) {
+        match message {
             ToWorker::Withdraw { lease } => {
                 let mut state = self.lock();
                 if let Some(target) = state.reading.take_if(|target| target.lease == lease) {
