@@ -36,6 +36,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     let sources = Sources::of_process(cli.config.as_deref(), "--config", cli.settings());
     let mut loaded = Loaded::read(&sources)?;
     if cli.check_config {
+        loaded.warnings().iter().for_each(|warning| eprintln!("headwater: {warning}"));
         loaded.config.validate()?;
         println!("the configuration is usable");
         return Ok(());
@@ -59,6 +60,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     }
     let screen = Screen::default();
     start_logs(&loaded.config.telemetry, &loaded.origin("telemetry.log"), screen.clone())?;
+    loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     match &cli.verb {
         Some(Verb::Storage(_)) => storage::run(loaded.config),
         Some(Verb::Augment(_)) => augment::run(loaded.config),

@@ -54,9 +54,7 @@ impl SlotMaker {
         } else {
             SlotMemory::private(self.len_bytes, self.huge_pages)
         };
-        let kind = if self.shared { LinkKind::Shm } else { LinkKind::Tcp };
-        let made = made.map_err(|e| LinkError::Setup { kind, reason: e.to_string() })?;
-        let memory = Arc::new(made);
+        let memory = Arc::new(made.map_err(LinkError::from)?);
         let twin = |twins: &DeviceSlots| twins.of(Arc::clone(&memory));
         let device = self.twins.as_ref().map(twin).transpose()?;
         Ok(Slot { memory, device })
@@ -179,7 +177,7 @@ impl SlotPool {
     /// Whether the receiver can do without a link that cannot have its slots. No worker knows of it yet,
     /// others are there, and nobody has asked that cards write to the GPU.
     fn may_withdraw(&self, link: &Arc<dyn ReceiverLink>) -> bool {
-        let demanded = self.make.gpudirect == GpuDirect::On && link.kind() == LinkKind::Rdma;
+        let demanded = self.make.gpudirect == GpuDirect::On && link.takes_device_slots().is_some();
         !self.offered && self.links.len() > 1 && !demanded
     }
 

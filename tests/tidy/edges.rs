@@ -41,6 +41,7 @@ const MAY_DEPEND: [(&str, &[&str]); 37] = [
             "receiver",
             "storage",
             "telemetry",
+            "transport",
         ],
     ),
     ("libs/config-derive", &[]),
@@ -109,7 +110,7 @@ const MAY_DEPEND: [(&str, &[&str]); 37] = [
     ("libs/simd", &[]),
     ("libs/trace", &[]),
     ("proto", &["core"]),
-    ("libs/transport", &["core", "dylib", "lobby", "part-rows"]),
+    ("libs/transport", &["config-derive", "core", "dylib", "inventory", "lobby", "part-rows"]),
     ("libs/storage-client", &["access", "cache", "core", "discovery", "proto", "trace"]),
     (
         "storage-tier",
@@ -187,6 +188,7 @@ const MAY_DEPEND: [(&str, &[&str]); 37] = [
             "render",
             "telemetry",
             "trace",
+            "transport",
         ],
     ),
 ];

@@ -11,7 +11,7 @@ use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, SettingKeys, Settings, Trusted};
 use headwater_inventory::{Cores, Machine};
 use headwater_storage_client::Dataset;
-use headwater_transport::{LinkKind, ReceiverLink};
+use headwater_transport::ReceiverLink;
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
@@ -190,7 +190,8 @@ impl Receiver {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),
             // The service of a host hands its slots out.
-            shared: self.config.host_share || links.iter().any(|link| link.kind() == LinkKind::Shm),
+            shared: self.config.host_share
+                || links.iter().any(|link| link.kind().facts().needs_shared_slots),
             huge_pages: self.config.huge_pages,
             twins,
             gpudirect: self.config.gpudirect,

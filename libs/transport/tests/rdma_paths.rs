@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_transport::conformance::{Harness as _, HostWindow, World, fill, holds, region};
-use headwater_transport::rdma::{self, RdmaPort};
+use headwater_transport::links::rdma::{self, RdmaPort};
 use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, SlotMemory, Withdrawal};
 use tokio::sync::mpsc;
 

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use headwater_access::{Access, Connection};
 use headwater_config::Config;
 use headwater_inventory::Machine;
+use headwater_transport::links::ListenOptions;
 use headwater_transport::{Arrival, PeerId};
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt as _;
@@ -59,7 +60,7 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
         bail!("as many callers are served as may be");
     }
     let (mut links, closed) = ends::open(config, local.ip()).await;
-    let rates = ends::rates(&Machine::this(), peer.ip(), &config.receiver.rdma_port());
+    let rates = ends::rates(&Machine::this(), peer.ip(), &receiver_options(config));
     control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), rates))).await?;
     let offers = offers(&links);
     while let Some(ask) = control.next::<Ask>().await? {
@@ -81,6 +82,12 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
         }
     }
     Ok(())
+}
+
+/// As far as they say which port a receiver takes.
+fn receiver_options(config: &Config) -> ListenOptions {
+    let near_cards = config.receiver.near_cards();
+    ListenOptions { config: config.links.clone(), near_cards, ..ListenOptions::default() }
 }
 
 /// The links' places, and who is measured over each: an offer for each.

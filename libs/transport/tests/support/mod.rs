@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_transport::conformance::Harness;
-use headwater_transport::rdma::{self, RdmaConnect, RdmaListen};
-use headwater_transport::shm::{self, ShmConnect, ShmListen};
-use headwater_transport::tcp::{self, TcpConnect, TcpListen};
-use headwater_transport::ucx::{self, UcxConnect, UcxListen};
+use headwater_transport::links::rdma::{self, RdmaConnect, RdmaListen};
+use headwater_transport::links::shm::{self, ShmConnect, ShmListen};
+use headwater_transport::links::tcp::{self, TcpConnect, TcpListen};
+use headwater_transport::links::ucx::{self, UcxConnect, UcxListen};
 use headwater_transport::{
     Arrival, Exchange, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, SlotMemory,
     WorkerLink,

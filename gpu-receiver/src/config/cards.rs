@@ -1,10 +1,8 @@
-//! Which port the `rdma` link takes, and the class of its packets.
+//! Which RDMA cards are near this rank.
 
 use headwater_inventory::{Cores, Machine, RdmaDevice};
-use headwater_transport::rdma::RdmaPort;
 
 use super::{Device, ReceiverConfig};
-use crate::error::ReceiverError;
 
 /// Which GPUs a process sees, in the order of its own numbers: CUDA's variable.
 pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -12,58 +10,13 @@ pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 // === impl ReceiverConfig ===
 
 impl ReceiverConfig {
-    /// The RDMA port of this end, on this machine.
+    /// Names of the cards of this machine that this rank tries first, the nearest to its batches' memory before others.
     #[must_use]
-    pub fn rdma_port(&self) -> RdmaPort {
-        let preferred = match self.rdma_device.is_empty() {
-            true => {
-                let (machine, own) = (Machine::this(), Cores::of_this_thread());
-                let visible = std::env::var(VISIBLE).ok();
-                near_cards(&machine, self.device().ok(), visible.as_deref(), &own, self.rank)
-            }
-            false => Vec::new(),
-        };
-        RdmaPort {
-            device: self.rdma_device.clone(),
-            preferred,
-            gid_index: u8::try_from(self.rdma_gid_index).ok(),
-            pkey: self.rdma_pkey,
-            traffic_class: self.rdma_traffic_class,
-            service_level: self.rdma_service_level,
-        }
+    pub fn near_cards(&self) -> Vec<String> {
+        let (machine, own) = (Machine::this(), Cores::of_this_thread());
+        let visible = std::env::var(VISIBLE).ok();
+        near_cards(&machine, self.device().ok(), visible.as_deref(), &own, self.rank)
     }
-
-    /// Ports of RDMA cards that the `ucx` link opens, as in `mlx5_0:1`: those of `rdma_device`, or of the cards that the
-    /// `rdma` link would try first, as many as UCX writes over at a time (`UCX_MAX_RMA_RAILS`, usually 1).
-    #[must_use]
-    pub fn ucx_devices(&self) -> Vec<String> {
-        let rails = std::env::var("UCX_MAX_RMA_RAILS").ok().and_then(|rails| rails.parse().ok());
-        let RdmaPort { device, preferred, .. } = self.rdma_port();
-        ucx_devices(&Machine::this(), device, preferred, rails.unwrap_or(1))
-    }
-
-    pub(super) fn check_rdma(&self) -> Result<(), ReceiverError> {
-        let wrong = |key, value, rule| Err(ReceiverError::Config { key, value, rule });
-        if !(-1..=255).contains(&self.rdma_gid_index) {
-            return wrong("rdma_gid_index", self.rdma_gid_index.to_string(), "is -1 or an index");
-        }
-        if self.rdma_service_level > 15 {
-            let value = self.rdma_service_level.to_string();
-            return wrong("rdma_service_level", value, "must be from 0 to 15");
-        }
-        Ok(())
-    }
-}
-
-fn ucx_devices(
-    machine: &Machine,
-    device: String,
-    preferred: Vec<String>,
-    rails: usize,
-) -> Vec<String> {
-    let cards = if device.is_empty() { preferred } else { vec![device] };
-    let ports = cards.iter().flat_map(|card| machine.usable_port_names(card));
-    ports.take(rails.max(1)).collect()
 }
 
 /// Names of the fastest cards among those that are nearest to the rank's GPU. Where it has none, or it is not known
@@ -167,22 +120,6 @@ mod tests {
     }
 
     #[test]
-    fn ucx_opens_as_many_of_the_near_cards_as_it_has_rails() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let machine = unpack(DGX_H100, folder.path()).expect("a tree");
-        let near = near_cards(&machine, Some(Device::Cpu), None, &"0-55".parse().unwrap(), 1);
-        let of =
-            |device: &str, rails| ucx_devices(&machine, device.to_owned(), near.clone(), rails);
-        assert_eq!(of("", 1), [format!("{}:1", near[0])]);
-        assert_eq!(of("", 2), [format!("{}:1", near[0]), format!("{}:1", near[1])]);
-        assert_eq!(
-            (of("mlx5_4", 4), of("mlx5_4:1", 0)),
-            (vec!["mlx5_4:1".into()], vec!["mlx5_4:1".into()])
-        );
-        assert_eq!(of("mlx5_2", 1), [""; 0], "it is down");
-    }
-
-    #[test]
     fn ranks_of_a_host_begin_with_each_card_as_often() {
         for cards in 1..=8 {
             for ranks in [(0..8).collect::<Vec<_>>(), (0..16).step_by(2).collect()] {
@@ -197,14 +134,5 @@ mod tests {
     #[test]
     fn a_rank_with_a_gpu_takes_the_card_beside_it_wherever_it_runs() {
         assert_eq!(first_cards(Some(Device::Cuda(7)), "0-55", &[0, 7]), ["mlx5_11"; 2]);
-    }
-
-    #[test]
-    fn a_service_level_has_four_bits() {
-        let mut config = ReceiverConfig { rdma_service_level: 15, ..ReceiverConfig::default() };
-        config.check_rdma().expect("the last");
-        config.rdma_service_level = 16;
-        let said = config.check_rdma().unwrap_err().to_string();
-        assert!(said.contains("rdma_service_level") && said.contains("from 0 to 15"), "{said}");
     }
 }

@@ -84,8 +84,7 @@ impl TcpReceiver {
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
         let setup = |error: io::Error| {
-            let reason =
-                format!("cannot listen on {}: {error}; see receiver.tcp_listen", config.bind);
+            let reason = format!("cannot listen on {}: {error}; see links.tcp_listen", config.bind);
             LinkKind::Tcp.setup(reason)
         };
         let listener = bind(config.bind).map_err(setup)?;

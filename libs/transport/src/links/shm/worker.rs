@@ -153,12 +153,12 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
     let socket = PacketSocket::connect(name).await.map_err(|error| {
         kind.setup(format!(
             "{}: {error}; is the receiver on this host, and can both see the socket (network \
-             namespace, receiver.shm_socket_dir)?",
+             namespace, links.shm_socket_dir)?",
             String::from_utf8_lossy(name)
         ))
     })?;
     // Before it is told the key.
-    let known = users.check(socket.peer_uid(), "augment.shm_allow_uids");
+    let known = users.check(socket.peer_uid(), "links.shm_allow_uids");
     known.map_err(|reason| kind.setup(format!("the receiver's {reason}")))?;
     // Where it cannot be sent, the receiver's reason may be there to read all the same.
     socket.send(&Hello { version: VERSION, key: key.0 }.encode(), None).await.ok();

@@ -1,6 +1,6 @@
 //! What is said where something is missing: on emulated verbs that have it so.
 
-#[path = "../../../../tests/support/emulation.rs"]
+#[path = "../../../../../tests/support/emulation.rs"]
 mod support;
 
 use std::fs::File;
@@ -54,16 +54,20 @@ fn another_library_is_not_taken_for_it() {
 
 #[test]
 fn a_machine_without_devices_has_none() {
-    on_verbs("rdma::detection::a_machine_without_devices_has_none", &[(DEVICES, "")], || {
-        let reason = refusal(&RdmaPort::default());
-        assert!(reason.contains("no RDMA device"), "{reason}");
-    });
+    on_verbs(
+        "links::rdma::detection::a_machine_without_devices_has_none",
+        &[(DEVICES, "")],
+        || {
+            let reason = refusal(&RdmaPort::default());
+            assert!(reason.contains("no RDMA device"), "{reason}");
+        },
+    );
 }
 
 /// ENOSYS and EOPNOTSUPP at first, then EPERM.
 #[test]
 fn a_kernel_without_verbs_has_no_device() {
-    let test = "rdma::detection::a_kernel_without_verbs_has_no_device";
+    let test = "links::rdma::detection::a_kernel_without_verbs_has_no_device";
     let list = "ibv_get_device_list:1:38,ibv_get_device_list:2:95,ibv_get_device_list:3:1";
     on_verbs(test, &[(FAIL, list)], || {
         for _ in 0..2 {
@@ -78,17 +82,21 @@ fn a_kernel_without_verbs_has_no_device() {
 #[test]
 fn a_port_that_is_down_is_not_used() {
     let machine = "mlx5_0=1/::ffff:192.0.2.1;mlx5_1=1/::ffff:192.0.2.1|4/::ffff:192.0.2.1";
-    on_verbs("rdma::detection::a_port_that_is_down_is_not_used", &[(DEVICES, machine)], || {
-        let reason = refusal(&device("mlx5_0"));
-        assert!(reason.contains("mlx5_0: port 1 is DOWN"), "{reason}");
-        let found = find(&RdmaPort::default()).expect("port 2");
-        assert!(found.describe().contains("mlx5_1 port 2"), "{}", found.describe());
-    });
+    on_verbs(
+        "links::rdma::detection::a_port_that_is_down_is_not_used",
+        &[(DEVICES, machine)],
+        || {
+            let reason = refusal(&device("mlx5_0"));
+            assert!(reason.contains("mlx5_0: port 1 is DOWN"), "{reason}");
+            let found = find(&RdmaPort::default()).expect("port 2");
+            assert!(found.describe().contains("mlx5_1 port 2"), "{}", found.describe());
+        },
+    );
 }
 
 #[test]
 fn a_port_without_an_address_is_not_used() {
-    let test = "rdma::detection::a_port_without_an_address_is_not_used";
+    let test = "links::rdma::detection::a_port_without_an_address_is_not_used";
     on_verbs(test, &[(DEVICES, "rxe0=4/::")], || {
         let reason = refusal(&RdmaPort::default());
         assert!(reason.contains("rxe0: port 1 has no GID"), "{reason}");
@@ -98,8 +106,7 @@ fn a_port_without_an_address_is_not_used() {
 #[test]
 fn an_address_that_routers_pass_is_preferred_and_another_can_be_asked_for() {
     let machine = "rxe0=4/fe80::200:ff:fe00:1,::ffff:192.0.2.1";
-    let test =
-        "rdma::detection::an_address_that_routers_pass_is_preferred_and_another_can_be_asked_for";
+    let test = "links::rdma::detection::an_address_that_routers_pass_is_preferred_and_another_can_be_asked_for";
     on_verbs(test, &[(DEVICES, machine)], || {
         let found = path(&RdmaPort::default());
         assert_eq!((found.gid, found.gid_index), (IPV4, 1));
@@ -114,7 +121,7 @@ fn an_address_that_routers_pass_is_preferred_and_another_can_be_asked_for() {
 #[test]
 fn a_device_that_is_asked_for_is_the_only_one() {
     let machine = "mlx5_0=4/::ffff:192.0.2.1;mlx5_1=4/::ffff:192.0.2.1|1/::ffff:192.0.2.1";
-    let test = "rdma::detection::a_device_that_is_asked_for_is_the_only_one";
+    let test = "links::rdma::detection::a_device_that_is_asked_for_is_the_only_one";
     on_verbs(test, &[(DEVICES, machine)], || {
         let found = find(&device("mlx5_1")).expect("the second");
         assert!(found.describe().starts_with("mlx5_1 port 1"));
@@ -131,7 +138,7 @@ fn a_device_that_is_asked_for_is_the_only_one() {
 fn an_address_of_roce_v2_and_of_this_network_is_preferred() {
     // No machine has an interface of this index.
     let machine = "rxe0=4/::ffff:192.0.2.1!,::ffff:192.0.2.1@2000000000,::,2001:db8::1";
-    let test = "rdma::detection::an_address_of_roce_v2_and_of_this_network_is_preferred";
+    let test = "links::rdma::detection::an_address_of_roce_v2_and_of_this_network_is_preferred";
     on_verbs(test, &[(DEVICES, machine)], || {
         assert_eq!(path(&RdmaPort::default()).gid_index, 3);
         let library = Library::system().expect("the emulated one").without_gid_entries();
@@ -158,7 +165,7 @@ fn towards(ethernet: bool, gid: Gid) -> Result<String, String> {
 #[test]
 fn the_address_in_the_control_streams_subnet_comes_first() {
     let machine = "mlx5_0=4/::ffff:172.16.0.1,::ffff:10.1.0.1!,::ffff:10.1.0.2,2001:db8::1";
-    let test = "rdma::detection::the_address_in_the_control_streams_subnet_comes_first";
+    let test = "links::rdma::detection::the_address_in_the_control_streams_subnet_comes_first";
     on_verbs(test, &[(DEVICES, machine)], || {
         let port = find(&RdmaPort::default()).expect("a port");
         let gid = |control: &str| port.offer(control.parse().unwrap()).expect("an offer").gid;
@@ -173,7 +180,7 @@ fn the_address_in_the_control_streams_subnet_comes_first() {
 fn a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers() {
     let machine = "mlx5_0=4/::ffff:10.1.0.1,::ffff:10.7.0.1|4i/fe80::1;mlx5_1=4/::ffff:10.2.0.1;\
                    mlx5_2=4i/fec0:0:0:7::1";
-    let test = "rdma::detection::a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers";
+    let test = "links::rdma::detection::a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers";
     on_verbs(test, &[(DEVICES, machine)], || {
         assert_eq!(towards(true, ipv4([10, 1, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 0"));
         assert_eq!(towards(true, ipv4([10, 2, 0, 9])).as_deref(), Ok("mlx5_1 port 1, address 0"));
@@ -192,7 +199,7 @@ fn a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers() {
 #[test]
 fn a_port_that_takes_no_pairs_makes_way_for_the_next() {
     let machine = "efa_0=4/::,::ffff:127.0.0.1;mlx5_0=4/::,::ffff:127.0.0.1";
-    let test = "rdma::detection::a_port_that_takes_no_pairs_makes_way_for_the_next";
+    let test = "links::rdma::detection::a_port_that_takes_no_pairs_makes_way_for_the_next";
     // EOPNOTSUPP.
     on_verbs(test, &[(DEVICES, machine), (FAIL, "ibv_create_qp:1:95")], || {
         let runtime = tokio::runtime::Runtime::new().expect("threads");
@@ -205,7 +212,7 @@ fn a_port_that_takes_no_pairs_makes_way_for_the_next() {
 #[test]
 fn devices_are_tried_in_the_order_that_is_preferred() {
     let machine = "mlx5_0=4/::ffff:192.0.2.1;mlx5_1=1/::;mlx5_2=4/::ffff:192.0.2.1";
-    let test = "rdma::detection::devices_are_tried_in_the_order_that_is_preferred";
+    let test = "links::rdma::detection::devices_are_tried_in_the_order_that_is_preferred";
     on_verbs(test, &[(DEVICES, machine)], || {
         let preferred = ["mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         let choice = RdmaPort { preferred, ..RdmaPort::default() };
@@ -217,7 +224,7 @@ fn devices_are_tried_in_the_order_that_is_preferred() {
 fn a_port_says_that_it_needs_a_global_route() {
     let machine = "mlx5_0=4i/fe80::1|4ig/fe80::2";
     on_verbs(
-        "rdma::detection::a_port_says_that_it_needs_a_global_route",
+        "links::rdma::detection::a_port_says_that_it_needs_a_global_route",
         &[(DEVICES, machine)],
         || {
             let flags = |port| path(&device(port)).needs_grh;
@@ -228,7 +235,7 @@ fn a_port_says_that_it_needs_a_global_route() {
 
 #[test]
 fn a_partition_that_is_asked_for_is_the_one_that_is_used() {
-    let test = "rdma::detection::a_partition_that_is_asked_for_is_the_one_that_is_used";
+    let test = "links::rdma::detection::a_partition_that_is_asked_for_is_the_one_that_is_used";
     on_verbs(test, &[ONE, ("EMULATED_VERBS_PKEYS", "ffff,8001")], || {
         let of = |pkey| RdmaPort { pkey, ..RdmaPort::default() };
         let index =
@@ -241,7 +248,7 @@ fn a_partition_that_is_asked_for_is_the_one_that_is_used() {
 
 #[test]
 fn a_device_that_had_a_fatal_error_is_opened_anew() {
-    let test = "rdma::detection::a_device_that_had_a_fatal_error_is_opened_anew";
+    let test = "links::rdma::detection::a_device_that_had_a_fatal_error_is_opened_anew";
     on_verbs(test, &[ONE, ("EMULATED_VERBS_FATAL", "ibv_query_device:2")], || {
         let open = || Adapter::open(&RdmaPort::default(), None, |_| Ok(())).expect("a port");
         let first = open();
@@ -257,7 +264,7 @@ fn a_device_that_had_a_fatal_error_is_opened_anew() {
 
 #[test]
 fn fork_is_made_safe_before_a_device_is_opened() {
-    let test = "rdma::detection::fork_is_made_safe_before_a_device_is_opened";
+    let test = "links::rdma::detection::fork_is_made_safe_before_a_device_is_opened";
     on_verbs(test, &[ONE, ("EMULATED_VERBS_FORK", "unsafe")], || {
         find(&RdmaPort::default()).expect("a port");
     });
@@ -265,8 +272,7 @@ fn fork_is_made_safe_before_a_device_is_opened() {
 
 #[test]
 fn a_device_that_may_not_be_opened_is_told_from_one_that_is_not_there() {
-    let test =
-        "rdma::detection::a_device_that_may_not_be_opened_is_told_from_one_that_is_not_there";
+    let test = "links::rdma::detection::a_device_that_may_not_be_opened_is_told_from_one_that_is_not_there";
     on_verbs(test, &[ONE, (FAIL, "ibv_open_device:1:13")], || {
         let reason = refusal(&RdmaPort::default());
         assert!(reason.contains("cannot be opened") && reason.contains("uverbs"), "{reason}");
@@ -275,7 +281,7 @@ fn a_device_that_may_not_be_opened_is_told_from_one_that_is_not_there() {
 
 #[test]
 fn a_slot_that_cannot_be_registered_is_named() {
-    let test = "rdma::detection::a_slot_that_cannot_be_registered_is_named";
+    let test = "links::rdma::detection::a_slot_that_cannot_be_registered_is_named";
     on_verbs(test, &[ONE, (FAIL, "ibv_reg_mr:1:12")], || {
         let adapter = find(&RdmaPort::default()).expect("a port");
         let memory = Arc::new(SlotMemory::private(4096, false).expect("memory"));
@@ -326,7 +332,7 @@ fn way(library: &Library, descriptor: Result<u64, &str>) -> Result<&'static str,
 
 #[test]
 fn a_gpus_memory_is_registered_by_dmabuf_else_by_its_address() {
-    let test = "rdma::detection::a_gpus_memory_is_registered_by_dmabuf_else_by_its_address";
+    let test = "links::rdma::detection::a_gpus_memory_is_registered_by_dmabuf_else_by_its_address";
     // The third time: EOPNOTSUPP.
     on_verbs(test, &[ONE, (FAIL, "ibv_reg_dmabuf_mr:3:95")], || {
         let library = Library::system().expect("the emulated one");
@@ -341,7 +347,8 @@ fn a_gpus_memory_is_registered_by_dmabuf_else_by_its_address() {
 
 #[test]
 fn a_gpus_memory_that_no_way_leads_to_is_refused_with_both_reasons() {
-    let test = "rdma::detection::a_gpus_memory_that_no_way_leads_to_is_refused_with_both_reasons";
+    let test =
+        "links::rdma::detection::a_gpus_memory_that_no_way_leads_to_is_refused_with_both_reasons";
     // EFAULT: the kernel does not know the address.
     on_verbs(test, &[ONE, (FAIL, "ibv_reg_mr:1:14,ibv_reg_mr:2:14")], || {
         let library = Library::system().expect("the emulated one");

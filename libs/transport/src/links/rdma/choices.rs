@@ -35,17 +35,6 @@ pub struct RdmaConnect {
     pub part_bytes: u64,
 }
 
-/// The port that a choice leads to.
-#[derive(Clone, Debug)]
-pub struct Chosen {
-    /// `mlx5_0`.
-    pub device: String,
-    /// Number of the port, from 1.
-    pub port: u8,
-    /// Index of its address.
-    pub gid_index: u8,
-}
-
 // === impl RdmaListen ===
 
 impl Default for RdmaListen {

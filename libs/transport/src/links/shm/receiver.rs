@@ -78,7 +78,7 @@ impl ShmReceiver {
         let (name, socket, file) = bind(config).map_err(|error| {
             LinkKind::Shm.setup(match &config.socket_dir {
                 Some(dir) => format!(
-                    "no socket in {}: {error}; receiver.shm_socket_dir must be a writable \
+                    "no socket in {}: {error}; links.shm_socket_dir must be a writable \
                      directory with a short path",
                     dir.display()
                 ),
@@ -193,8 +193,7 @@ async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Acc
         match listener.accept().await {
             // Before it costs a place: whoever is refused here holds up nobody.
             Ok(socket) => {
-                if let Err(reason) = door.users.check(socket.peer_uid(), "receiver.shm_allow_uids")
-                {
+                if let Err(reason) = door.users.check(socket.peer_uid(), "links.shm_allow_uids") {
                     turn_away(&Channel::new(socket, WAITING_MAX), &reason);
                     continue;
                 }

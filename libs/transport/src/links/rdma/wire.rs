@@ -2,6 +2,7 @@
 //! the first queue pair, as `link::messages` has it; docs/wire-format.md has the table.
 
 use crate::link::messages::{SlotTerms, u32_at, u64_at};
+use crate::links::config::QUEUE_PAIRS_MAX;
 use crate::memory::place::LeaseId;
 
 /// Version of what goes over both; both ends must have the same.
@@ -9,9 +10,6 @@ pub(super) const VERSION: u16 = 3;
 
 /// No message is longer.
 pub(super) const MESSAGE_MAX_BYTES: usize = 64;
-
-/// Most queue pairs of one session.
-pub const QUEUE_PAIRS_MAX: u32 = 16;
 
 const MAGIC: [u8; 4] = *b"HWRD";
 const ACCEPTED: u8 = 1;

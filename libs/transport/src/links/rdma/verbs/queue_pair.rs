@@ -11,7 +11,7 @@ use super::abi::{self, AhAttr, AlignedGid, GlobalRoute, Qp, QpAttr, QpCap, QpIni
 use super::completion::Completions;
 use super::device::{check, made};
 use super::memory::ProtectionDomain;
-use crate::rdma::wire::{Path, QueuePairAddress};
+use crate::links::rdma::wire::{Path, QueuePairAddress};
 
 /// 4.096 us * 2^18 = 1.07 s until a packet is sent again.
 const ACK_TIMEOUT: u8 = 18;

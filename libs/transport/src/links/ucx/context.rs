@@ -222,7 +222,7 @@ impl Drop for Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ucx::port::Port;
+    use crate::links::ucx::port::Port;
 
     /// Interfaces of sockets that a context found.
     fn interfaces(context: &Context) -> Vec<String> {

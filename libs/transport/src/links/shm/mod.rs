@@ -19,10 +19,12 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use crate::link::contract::{ReceiverLink, WorkerLink};
+use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
+use crate::links::{CardPort, ConnectOptions, Link, LinkFacts, LinksConfig, ListenOptions};
 
 mod channel;
 mod choices;
@@ -60,4 +62,72 @@ pub async fn connect(
     config: &ShmConnect,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     Ok(Arc::new(ShmWorker::connect(offer, key, config).await?))
+}
+
+/// The link, as the table has it.
+pub(super) struct Shm;
+
+const FACTS: LinkFacts = LinkFacts {
+    is_usual: true,
+    is_everywhere: true,
+    // A worker with a limit of its address space maps no slot.
+    is_fallback: false,
+    is_within_host: true,
+    keeps_private: true,
+    renders_in_slot: true,
+    needs_shared_slots: true,
+    takes_device_slots: false,
+    needs_card: false,
+    superseded_by: &[],
+    port: None,
+    library: None,
+    tuned: None,
+    references: &[],
+};
+
+// === impl Shm ===
+
+#[async_trait]
+impl Link for Shm {
+    fn facts(&self) -> &'static LinkFacts {
+        &FACTS
+    }
+
+    fn check(&self, _: &ConnectOptions) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    async fn listen(
+        &self,
+        options: &ListenOptions,
+        arrivals: mpsc::UnboundedSender<Arrival>,
+    ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
+        let LinksConfig { shm_socket_dir: dir, shm_allow_uids, .. } = &options.config;
+        let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
+        let allow_uids = shm_allow_uids.clone();
+        listen(&ShmListen { socket_dir, allow_uids, ..ShmListen::default() }, arrivals).await
+    }
+
+    async fn connect(
+        &self,
+        offer: &LinkOffer,
+        key: &SessionKey,
+        options: &ConnectOptions,
+        _: &dyn Exchange,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        let choices = ShmConnect {
+            allow_uids: options.config.shm_allow_uids.clone(),
+            handshake_timeout: options.timeout.unwrap_or(DEFAULT_HANDSHAKE_TIMEOUT),
+        };
+        connect(offer, key, &choices).await
+    }
+
+    fn card_port(&self, _: &ListenOptions) -> Option<CardPort> {
+        None
+    }
+
+    #[cfg(feature = "conformance")]
+    fn take_any(&self, bytes: &[u8]) {
+        wire::take_any(bytes);
+    }
 }

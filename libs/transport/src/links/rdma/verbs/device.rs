@@ -13,7 +13,7 @@ use super::abi::{
     self, AlignedGid, AsyncEvent, Context, DeviceAttr, GidEntry, PORT_ACTIVE, PortAttr,
 };
 use super::library::Library;
-use crate::rdma::wire::Gid;
+use crate::links::rdma::wire::Gid;
 
 /// An opened device. Closed when the last thing made of it is gone.
 #[derive(Debug)]
