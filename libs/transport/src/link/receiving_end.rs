@@ -45,7 +45,11 @@ pub(crate) struct ReceivingEnd<P: ReceiverPath> {
 // === impl ReceivingEnd ===
 
 impl<P: ReceiverPath> ReceivingEnd<P> {
-    pub(crate) fn new(permits: Arc<ReceiverPermits<P::Channel>>, path: P) -> Arc<dyn ReceiverLink> {
+    /// The link of these permits and this path.
+    pub(crate) fn link(
+        permits: Arc<ReceiverPermits<P::Channel>>,
+        path: P,
+    ) -> Arc<dyn ReceiverLink> {
         Arc::new(Self { permits, path })
     }
 }

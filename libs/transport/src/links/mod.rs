@@ -27,7 +27,7 @@ use crate::metrics;
 pub use config::{LinksConfig, LinksConfigError};
 pub use facts::{CardPort, Demand, LinkFacts, LinkLibrary, PortKind, Tuned};
 pub use options::{ConnectOptions, ListenOptions};
-pub use reference::{Moved, Reference, ReferenceRun, Workload};
+pub use reference::{Figures, Moved, Reference, ReferenceRun, Workload};
 
 links! {
     Shm(shm::Shm) = "shm",

@@ -44,8 +44,11 @@ pub struct ReferenceRun {
     /// What it does, for the report; `None`: as its name says.
     pub about: Option<String>,
     /// Reads its figures; `None`: they are not understood.
-    pub figures: Box<dyn Fn(&str) -> Option<Moved>>,
+    pub figures: Figures,
 }
+
+/// Reads figures from what a program prints.
+pub type Figures = Box<dyn Fn(&str) -> Option<Moved>>;
 
 /// What a program moved.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -62,7 +62,7 @@ impl RdmaReceiver {
         tracing::info!(adapter = port.describe(), "rdma link listens");
         let (port, runtime) = (Arc::new(port), tokio::runtime::Handle::current());
         let path = Self { permits: Arc::clone(&permits), port, config: config.clone(), runtime };
-        Ok(ReceivingEnd::new(permits, path))
+        Ok(ReceivingEnd::link(permits, path))
     }
 
     /// Makes and connects the pairs that a worker asks for.

@@ -92,7 +92,7 @@ impl ShmReceiver {
             lobby: Lobby::new("shm", STRANGERS_MAX),
         };
         let task = tokio::spawn(accept_all(socket, Arc::clone(&permits), Arc::new(door)));
-        Ok(ReceivingEnd::new(permits, Self { name, file, task: task.abort_handle() }))
+        Ok(ReceivingEnd::link(permits, Self { name, file, task: task.abort_handle() }))
     }
 }
 

@@ -97,7 +97,7 @@ impl TcpReceiver {
         let task = tokio::spawn(accept_all(listener, Arc::clone(&shared), door));
         let (host, encrypted) = (config.advertise_host.clone(), config.tls.is_some());
         let advertised = Advertised { host, bound, encrypted };
-        Ok(ReceivingEnd::new(permits, Self { shared, advertised, task: task.abort_handle() }))
+        Ok(ReceivingEnd::link(permits, Self { shared, advertised, task: task.abort_handle() }))
     }
 }
 

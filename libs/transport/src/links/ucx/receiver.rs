@@ -117,7 +117,7 @@ impl UcxReceiver {
                  choose some with UCX_NET_DEVICES"
             )));
         }
-        Ok(ReceivingEnd::new(permits, Self { shared, address, bell, closing }))
+        Ok(ReceivingEnd::link(permits, Self { shared, address, bell, closing }))
     }
 }
 
