@@ -328,7 +328,7 @@ pub(crate) fn recipe(bytes: &[u8]) {
 
 /// Messages of every data link.
 pub(crate) fn frame(bytes: &[u8]) {
-    headwater_transport::frames::take_any(bytes);
+    headwater_transport::links::take_any(bytes);
 }
 
 /// A configuration file: refused, or one that means the same when it is written and read again.

@@ -34,6 +34,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     let mut loaded =
         Loaded::read(&Sources::of_process(cli.config.as_deref(), "--config", settings))?;
     if cli.check_config {
+        loaded.warnings().iter().for_each(|warning| eprintln!("headwater: {warning}"));
         loaded.config.validate()?;
         println!("the configuration is usable");
         return Ok(());
@@ -47,6 +48,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     }
     let screen = Screen::default();
     start_logs(&loaded.config.telemetry, &loaded.origin("telemetry.log"), screen.clone())?;
+    loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     work(loaded, &screen)
 }
 

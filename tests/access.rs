@@ -239,10 +239,8 @@ fn overheard(lines: &[String]) -> (Vec<u8>, support::trainer::Stream) {
         links: vec!["tcp".to_owned()],
         ..fleet.config()
     };
-    let keys = [
-        format!("receiver.tcp_listen=127.0.0.1:{port}"),
-        "receiver.tcp_advertise=127.0.0.2".to_owned(),
-    ];
+    let keys =
+        [format!("links.tcp_listen=127.0.0.1:{port}"), "links.tcp_advertise=127.0.0.2".to_owned()];
     let two = ["--batches".to_owned(), "2".to_owned()];
     let keys = support::set_flags(keys);
     let extra: Vec<String> = arguments(lines).into_iter().chain(keys).chain(two).collect();

@@ -334,7 +334,7 @@ fn no_folder_for_the_socket_of_shared_memory_is_named() {
         "--set",
         "storage.index_dir=index",
         "--set",
-        "receiver.shm_socket_dir=/nowhere/shm",
+        "links.shm_socket_dir=/nowhere/shm",
     ]);
     refused(&ended, &["/nowhere/shm"]);
 }

@@ -138,7 +138,7 @@ fn cores_near_a_device_are_shown() {
     let gpu = said(&["receiver.cpus=auto", "receiver.device=cuda:1"]);
     gpu.has("cores of a receiver", "ok", "0-63");
     assert!(!gpu.checks().contains(&"cores of a worker"), "nobody asked");
-    let unknown = said(&["augment.cpus=auto", "augment.rdma_device=mlx5_9", "augment.backend=cpu"]);
+    let unknown = said(&["augment.cpus=auto", "links.rdma_device=mlx5_9", "augment.backend=cpu"]);
     unknown.has("cores of a worker", "wrong", "no RDMA device mlx5_9");
 }
 
@@ -300,7 +300,7 @@ fn every_link_of_one_host_is_measured() {
     let said = doctor(&[], &["--link", &address]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let mut links = vec!["link shm", "link tcp"];
-    match headwater_transport::ucx::detect(false) {
+    match headwater_transport::links::ucx::detect(false) {
         Ok(_) => links.push("link ucx"),
         Err(error) => eprintln!("SKIP of ucx: {error}"),
     }

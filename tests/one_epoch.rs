@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, SampleRef};
 use headwater_receiver::{Batch, Position, Receiver, ReceiverConfig, Verify};
-use headwater_transport::ucx;
+use headwater_transport::links::ucx;
 
 use crate::support;
 use crate::support::fleet::Fleet;

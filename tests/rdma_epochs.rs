@@ -17,7 +17,8 @@ use crate::support::trainer::{HEARTBEAT_MS, Ranks};
 /// Longest time until a receiver knows what became of a worker.
 const LIMIT: Duration = Duration::from_secs(60);
 /// What a worker is told.
-const WORKER: &str = "links = [\"rdma\", \"tcp\"]\nrdma_queue_pairs = 4\nbackend = \"cpu\"";
+const WORKER: &str =
+    "links = [\"rdma\", \"tcp\"]\nbackend = \"cpu\"\n[links]\nrdma_queue_pairs = 4";
 /// More than the slots of these tests and a worker's buffers together.
 const LOCKED_BYTES: u64 = 256 << 20;
 /// At which something happens: the window is short, so parts of later batches are on their way.

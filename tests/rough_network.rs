@@ -63,10 +63,8 @@ fn weather_of_every_kind_changes_no_batch() {
         ..fleet.config()
     };
     ways.push(data);
-    let listen = [
-        format!("receiver.tcp_listen=127.0.0.1:{port}"),
-        "receiver.tcp_advertise=127.0.0.2".into(),
-    ];
+    let listen =
+        [format!("links.tcp_listen=127.0.0.1:{port}"), "links.tcp_advertise=127.0.0.2".into()];
     let listen = support::set_flags(listen);
     let folder = fleet.dir().to_owned();
     let mut ranks = Ranks::start(&config, &folder, "rough", &listen);

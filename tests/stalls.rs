@@ -203,8 +203,8 @@ fn a_slow_link_is_named() {
     let data = Proxy::new(&format!("127.0.0.2:{port}"), &format!("127.0.0.1:{port}"));
     data.weather.bytes_per_s.store(2 << 20, Ordering::SeqCst);
     let config = config(&mut fleet);
-    let listen = format!("receiver.tcp_listen=127.0.0.1:{port}");
-    let at = ["--set", &listen, "--set", "receiver.tcp_advertise=127.0.0.2"];
+    let listen = format!("links.tcp_listen=127.0.0.1:{port}");
+    let at = ["--set", &listen, "--set", "links.tcp_advertise=127.0.0.2"];
     let mut rank = Rank::start(&config, &fleet, "dinov2", &at);
     rank.measure().check(&["deliver"]);
     rank.is_named("link");

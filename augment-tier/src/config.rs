@@ -12,13 +12,12 @@ use headwater_cache::CacheLevel;
 use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
 use headwater_interpreter::{SettingKeys, Settings, Trusted};
-use headwater_inventory::Machine;
 use headwater_render::decode::DecodedCache;
 use headwater_render::python::PythonModules;
 use headwater_render_cuda::{CudaSettings, NvJpegSettings};
 use headwater_storage_client::{LocalFiles, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
-use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
+use headwater_transport::links::LinksConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::error::AugmentError;
@@ -180,28 +179,6 @@ pub struct AugmentConfig {
     /// Links this worker uses, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
     /// name that link is forced: a session without it fails.
     pub links: Vec<String>,
-    /// Numbers of the users to whose receivers the `shm` link connects, in addition to this
-    /// process's own and root.
-    pub shm_allow_uids: Vec<u32>,
-    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: a device with
-    /// an active port near the receiver's.
-    pub rdma_device: String,
-    /// Index of the address in that port's GID table; -1: RoCE v2, near the other end's address.
-    #[key(unit = "none")]
-    pub rdma_gid_index: i16,
-    /// Key of the partition that the `rdma` link's packets are in, such as 0x8001; 0: the first of the port's
-    /// table.
-    #[key(unit = "none")]
-    pub rdma_pkey: u16,
-    /// Traffic class of the `rdma` link's packets, from 0 to 255: on RoCE, six bits of DSCP and two of ECN.
-    #[key(unit = "none")]
-    pub rdma_traffic_class: u8,
-    /// Service level of the `rdma` link's packets, from 0 to 15: the priority on Ethernet.
-    #[key(unit = "none")]
-    pub rdma_service_level: u8,
-    /// Queue pairs per receiver over which the `rdma` link spreads parts.
-    #[key(unit = "queue pairs")]
-    pub rdma_queue_pairs: u32,
     /// Maximum pixels of an image, width times height, for which this worker's threads have memory.
     /// A receiver whose `recipe.decode_pixels_max` is larger is refused.
     #[key(unit = "pixels")]
@@ -221,6 +198,9 @@ pub struct AugmentConfig {
     /// Time for open leases to finish when the worker is asked to stop, in ms.
     #[key(unit = "milliseconds")]
     pub drain_timeout_ms: u64,
+    /// Settings of the links; `[links]` in the file.
+    #[serde(skip)]
+    pub link_settings: LinksConfig,
     /// Who may lease, and how this worker is known to storage nodes; `[security]` in the file.
     #[serde(skip)]
     pub security: AccessConfig,
@@ -254,8 +234,6 @@ impl AugmentConfig {
             ("decoded_cache_keep_ms", self.decoded_cache_keep_ms, 0, 1 << 40),
             ("python_timeout_ms", self.python_timeout_ms, 100, 1 << 32),
             ("part_bytes_max", self.part_bytes_max, 1 << 10, 1 << 40),
-            ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
-            ("rdma_service_level", self.rdma_service_level.into(), 0, 15),
             ("image_pixels_max", self.image_pixels_max, 1, 1 << 32),
             ("sessions_max", self.sessions_max as u64, 1, 1 << 16),
             ("local_shards_max", self.local_shards_max as u64, 1, 1 << 16),
@@ -269,10 +247,6 @@ impl AugmentConfig {
                 let rule = format!("must be from {least} to {most}");
                 return Err(AugmentError::Config { key, value: value.to_string(), rule });
             }
-        }
-        if !(-1..=255).contains(&self.rdma_gid_index) {
-            let (key, value) = ("rdma_gid_index", self.rdma_gid_index.to_string());
-            return Err(AugmentError::Config { key, value, rule: "must be from -1 to 255".into() });
         }
         self.link_kinds()?;
         self.wanted_cores()?;
@@ -313,22 +287,11 @@ impl AugmentConfig {
     /// # Errors
     /// No link, or one that is not known or named twice.
     pub fn link_kinds(&self) -> Result<Vec<LinkKind>, AugmentError> {
-        let fault = |value: &str, rule: &str| AugmentError::Config {
+        LinkKind::parse_list(&self.links).map_err(|(value, rule)| AugmentError::Config {
             key: "links",
-            value: value.to_owned(),
+            value,
             rule: rule.to_owned(),
-        };
-        let mut kinds = Vec::new();
-        for name in &self.links {
-            match LinkKind::from_name(name) {
-                Some(kind) if !kinds.contains(&kind) => kinds.push(kind),
-                Some(_) => return Err(fault(name, "names each link once")),
-                None => {
-                    return Err(fault(name, "links are \"shm\", \"rdma\", \"ucx\" and \"tcp\""));
-                }
-            }
-        }
-        if kinds.is_empty() { Err(fault("[]", "must name one link at least")) } else { Ok(kinds) }
+        })
     }
 
     /// Threads that render.
@@ -394,26 +357,6 @@ impl AugmentConfig {
             access: self.security.clone(),
             ..StorageClientConfig::default()
         }
-    }
-
-    /// The RDMA port of this end.
-    #[must_use]
-    pub fn rdma_port(&self) -> RdmaPort {
-        RdmaPort {
-            device: self.rdma_device.clone(),
-            preferred: Vec::new(),
-            gid_index: u8::try_from(self.rdma_gid_index).ok(),
-            pkey: self.rdma_pkey,
-            traffic_class: self.rdma_traffic_class,
-            service_level: self.rdma_service_level,
-        }
-    }
-
-    /// Ports of RDMA cards that the `ucx` link opens, as in `mlx5_0:1`: those of `rdma_device`. Empty: all, as it is
-    /// not known over which one a receiver can be reached.
-    #[must_use]
-    pub fn ucx_devices(&self) -> Vec<String> {
-        Machine::this().usable_port_names(&self.rdma_device)
     }
 
     pub(crate) fn decoded_cache_keep(&self) -> Duration {

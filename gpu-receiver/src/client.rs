@@ -12,7 +12,6 @@ use headwater_proto::identity::{self, Identity, Tier};
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
 use headwater_transport::ReceiverLink;
-use headwater_transport::rdma::RdmaReceiver;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
@@ -27,8 +26,6 @@ const OUTBOX_MESSAGES: usize = 4096;
 /// Reaches workers as the job's access rules say.
 pub(crate) struct GrpcDial {
     pub(crate) access: Access,
-    /// Answers what a connecting rdma link asks.
-    pub(crate) rdma: Option<Arc<dyn RdmaReceiver>>,
 }
 
 // === impl GrpcDial ===
@@ -89,7 +86,7 @@ async fn open(
         match FromWorker::try_from(message) {
             Ok(FromWorker::Welcome(welcome)) => break welcome,
             Ok(FromWorker::LinkRequest(request)) => {
-                let answer = answer(dial.rdma.as_ref(), request).await.map_err(passing)?;
+                let answer = answer(links, request).await.map_err(passing)?;
                 let _ = outbox.try_send(ToWorker::LinkAnswer(answer));
             }
             Ok(_) => return Err(passing("worker's first message was no welcome".into())),
@@ -118,18 +115,16 @@ fn offer(offer: headwater_transport::LinkOffer) -> LinkOffer {
 }
 
 /// What the receiver's end of a link says to the worker's.
-async fn answer(
-    rdma: Option<&Arc<dyn RdmaReceiver>>,
-    asked: LinkRequest,
-) -> Result<LinkAnswer, String> {
+async fn answer(links: &[Arc<dyn ReceiverLink>], asked: LinkRequest) -> Result<LinkAnswer, String> {
     let LinkRequest { kind, request } = asked;
-    let link = rdma.filter(|link| link.kind().name() == kind);
-    let link =
-        link.ok_or_else(|| format!("worker asks for link `{kind}`, which is not offered"))?;
-    let link = Arc::clone(link);
-    // It makes queue pairs: calls into the kernel that may take milliseconds.
-    let answered = tokio::task::spawn_blocking(move || link.answer(&request)).await;
-    answered.map(|answer| LinkAnswer { answer }).map_err(|error| error.to_string())
+    let link = links.iter().find(|link| link.kind().name() == kind);
+    let unknown = || format!("worker asks for link `{kind}`, which is not offered");
+    let link = Arc::clone(link.ok_or_else(unknown)?);
+    // It opens a path: calls into the kernel that may take milliseconds.
+    let answering = move || Some(link.answers_requests()?.answer(&request));
+    let answered = tokio::task::spawn_blocking(answering).await;
+    let answer = answered.map_err(|error| error.to_string())?.ok_or_else(unknown)?;
+    Ok(LinkAnswer { answer })
 }
 
 /// What answers at `host:port`, of whichever tier.

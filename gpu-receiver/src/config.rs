@@ -1,10 +1,10 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
+mod cards;
 mod cpus;
 mod device;
 mod drawn;
 mod order;
-mod rdma;
 mod resume;
 
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use headwater_core::patches::PatchSpec;
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
+use headwater_transport::links::LinksConfig;
 use headwater_transport::{LinkKind, SLOTS_MAX};
 use serde::{Deserialize, Serialize};
 
@@ -111,11 +112,6 @@ pub struct ReceiverConfig {
     /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. A link that this
     /// machine cannot use is skipped, with the reason in the log; a single link is forced.
     pub links: Vec<String>,
-    /// Folder for the `shm` link's socket; empty: an abstract socket, which needs no folder.
-    pub shm_socket_dir: PathBuf,
-    /// Numbers of the users whose workers the `shm` link admits, in addition to this process's own
-    /// and root.
-    pub shm_allow_uids: Vec<u32>,
     /// Puts slots in huge pages, as far as the kernel has them; a log line says how far.
     pub huge_pages: bool,
     /// Trials of this host that want the same batches share one copy: a separate process makes them
@@ -136,29 +132,6 @@ pub struct ReceiverConfig {
     pub gpudirect: GpuDirect,
     /// Folder for the compiled kernel that normalises; empty: one in the user's cache folder.
     pub cuda_cache_dir: String,
-    /// Address that the `tcp` link listens on; `[::]`: all addresses, including IPv4; port 0: any
-    /// free port.
-    pub tcp_listen: String,
-    /// Host that workers connect to for the `tcp` link, needed behind address translation; empty:
-    /// the address that it listens on or, with `[::]`, this host's address on the route to each
-    /// worker.
-    pub tcp_advertise: String,
-    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: a device near
-    /// the rank's GPU with an active port; if several are equally near, ranks use them in turn.
-    pub rdma_device: String,
-    /// Index of the address in that port's GID table; -1: RoCE v2, near the other end's address.
-    #[key(unit = "none")]
-    pub rdma_gid_index: i16,
-    /// Key of the partition that the `rdma` link's packets are in, such as 0x8001; 0: the first of the port's
-    /// table.
-    #[key(unit = "none")]
-    pub rdma_pkey: u16,
-    /// Traffic class of the `rdma` link's packets, from 0 to 255: on RoCE, six bits of DSCP and two of ECN.
-    #[key(unit = "none")]
-    pub rdma_traffic_class: u8,
-    /// Service level of the `rdma` link's packets, from 0 to 15: the priority on Ethernet.
-    #[key(unit = "none")]
-    pub rdma_service_level: u8,
     /// Time between heartbeats, in ms. A worker that misses three is considered lost.
     #[key(unit = "milliseconds")]
     pub heartbeat_ms: u32,
@@ -246,6 +219,9 @@ pub struct ReceiverConfig {
     /// node of the rank's GPU, or else of its NIC; empty: as the trainer's thread. A list is cut to those that the
     /// scheduler allows. Slots are then on the same node. The trainer's threads stay where they are.
     pub cpus: String,
+    /// Settings of the links; `[links]` in the file.
+    #[serde(skip)]
+    pub link_settings: LinksConfig,
     /// How this receiver shows who it is; `[security]` in the file.
     #[serde(skip)]
     pub security: AccessConfig,
@@ -288,9 +264,7 @@ impl Default for ReceiverConfig {
             max_lead: 0,
             slots_max: 0,
             part_samples: 8,
-            links: vec!["shm".into(), "rdma".into(), "tcp".into()],
-            shm_socket_dir: PathBuf::new(),
-            shm_allow_uids: Vec::new(),
+            links: LinkKind::usual(),
             huge_pages: false,
             host_share: false,
             host_batches: 8,
@@ -298,13 +272,6 @@ impl Default for ReceiverConfig {
             u8_as: String::new(),
             gpudirect: GpuDirect::Off,
             cuda_cache_dir: String::new(),
-            tcp_listen: "[::]:0".into(),
-            tcp_advertise: String::new(),
-            rdma_device: String::new(),
-            rdma_gid_index: -1,
-            rdma_pkey: 0,
-            rdma_traffic_class: 0,
-            rdma_service_level: 0,
             heartbeat_ms: 1000,
             hedge_median_multiple: 4.0,
             hedge_floor_ms: 500,
@@ -332,6 +299,7 @@ impl Default for ReceiverConfig {
             prefetch_next_epoch: true,
             threads: 2,
             cpus: String::new(),
+            link_settings: LinksConfig::default(),
             security: AccessConfig::default(),
         }
     }
@@ -397,7 +365,6 @@ impl ReceiverConfig {
         if self.image_field.is_empty() {
             return wrong("image_field", "\"\"".into(), "name the field of the image");
         }
-        self.check_rdma()?;
         self.wanted_cores()?;
         if let Some(masks) = &self.masks {
             masks.validate()?;
@@ -422,28 +389,13 @@ impl ReceiverConfig {
     /// The links, best first.
     ///
     /// # Errors
-    /// A link that is not known.
+    /// No link, or one that is not known or named twice.
     pub fn link_kinds(&self) -> Result<Vec<LinkKind>, ReceiverError> {
-        let kinds: Result<Vec<LinkKind>, ReceiverError> = self
-            .links
-            .iter()
-            .map(|name| match LinkKind::from_name(name) {
-                Some(kind) => Ok(kind),
-                None => Err(ReceiverError::Config {
-                    key: "links",
-                    value: format!("\"{name}\""),
-                    rule: "links are \"shm\", \"rdma\", \"ucx\" and \"tcp\"",
-                }),
-            })
-            .collect();
-        match kinds?.as_slice() {
-            [] => Err(ReceiverError::Config {
-                key: "links",
-                value: "[]".into(),
-                rule: "give one link at least",
-            }),
-            kinds => Ok(kinds.to_vec()),
-        }
+        LinkKind::parse_list(&self.links).map_err(|(value, rule)| ReceiverError::Config {
+            key: "links",
+            value: if self.links.is_empty() { value } else { format!("\"{value}\"") },
+            rule,
+        })
     }
 
     /// Most slots there will be.

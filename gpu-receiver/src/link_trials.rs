@@ -23,10 +23,6 @@ pub(crate) const IN_VAIN_ALL_MAX: u32 = 8;
 pub(crate) const LEFT_OUT_FIRST: Duration = Duration::from_secs(60);
 const LEFT_OUT_LONGEST: Duration = Duration::from_secs(3600);
 
-/// Links that may fail where TCP does not: packets of two are lost by other machines, and slots of `shm` are not
-/// mapped by a worker with a limit of its address space.
-const LEFT_OUT: [LinkKind; 3] = [LinkKind::Rdma, LinkKind::Ucx, LinkKind::Shm];
-
 /// How links fared with the workers of one receiver.
 #[derive(Default)]
 pub(crate) struct LinkTrials(Mutex<State>);
@@ -69,7 +65,7 @@ impl LinkTrials {
 
     /// A session over the link has ended, which delivered a part or had some to deliver and did not.
     pub(crate) fn on_end(&self, address: &str, kind: LinkKind, delivered: bool, now: Instant) {
-        if !LEFT_OUT.contains(&kind) {
+        if kind.facts().is_fallback {
             return;
         }
         let mut state = self.lock();
@@ -92,7 +88,7 @@ impl LinkTrials {
                 sessions,
                 again_after_s = pause.as_secs(),
                 "sessions over this link delivered no part: it is left out for now; the lines before say why, \
-                 docs/rdma.md what to do about rdma and ucx"
+                 docs/rdma.md what to do about RDMA cards"
             );
         }
     }
@@ -142,7 +138,7 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
-    use headwater_transport::tcp::{self, TcpListen};
+    use headwater_transport::links::tcp::{self, TcpListen};
     use tokio::sync::mpsc;
 
     use super::*;

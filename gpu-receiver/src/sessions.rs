@@ -279,7 +279,7 @@ mod tests {
     use headwater_core::sampler::{Sampler, SamplerConfig};
     use headwater_core::{Dtype, Manifest, Recipe, ShardEntry};
     use headwater_proto::WIRE_VERSION;
-    use headwater_transport::tcp;
+    use headwater_transport::links::tcp;
 
     use super::*;
     use crate::config::ReceiverConfig;

@@ -12,12 +12,9 @@ use headwater_core::{Backoff, Digest, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
 use headwater_storage_client::{Dataset, LocalFiles, StorageClient, StorageClientConfig};
-use headwater_transport::links::{self, ListenChoices, Listening};
-use headwater_transport::rdma::RdmaListen;
-use headwater_transport::shm::ShmListen;
-use headwater_transport::tcp::{ListenTls, TcpListen};
-use headwater_transport::ucx::{self, UcxListen};
-use headwater_transport::{Arrival, LinkError, LinkKind};
+use headwater_transport::links::tcp::ListenTls;
+use headwater_transport::links::{self, Demand, ListenOptions};
+use headwater_transport::{Arrival, LinkKind, ReceiverLink};
 use tokio::sync::mpsc;
 
 use crate::config::{DatasetUse, GpuDirect, ReceiverConfig};
@@ -63,25 +60,31 @@ pub(crate) async fn open_links(
     access: &Access,
     slots_bytes: u64,
     events: &mpsc::Sender<Event>,
-) -> Result<Vec<Listening>, ReceiverError> {
-    let mut open: Vec<Listening> = Vec::new();
+) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
+    let mut open: Vec<Arc<dyn ReceiverLink>> = Vec::new();
     let kinds = config.link_kinds()?;
     let forced = kinds.len() == 1;
-    let choices = choices(config, access, slots_bytes, forced)?;
+    let options = ListenOptions {
+        config: config.link_settings.clone(),
+        demand: if forced { Demand::Only } else { Demand::AmongOthers },
+        encrypted_only: access.encrypts_data(),
+        tls: access.data_server().filter(|_| access.encrypts_data()).map(ListenTls::new),
+        slots_bytes,
+        near_cards: config.near_cards(),
+    };
     for &kind in &kinds {
-        if kind == LinkKind::Ucx && open.iter().any(|listening| listening.rdma.is_some()) {
-            // It would register every slot once more, for the same cards.
-            tracing::info!("the ucx link is not offered: rdma, listed before it, is");
+        let facts = kind.facts();
+        let supersedes = |link: &&Arc<dyn ReceiverLink>| facts.superseded_by.contains(&link.kind());
+        if let Some(better) = open.iter().find(supersedes) {
+            let better = better.kind();
+            tracing::info!("the {kind} link is not offered: {better}, listed before it, is");
             continue;
         }
-        let needed = match kind {
-            LinkKind::Shm | LinkKind::Tcp => true,
-            LinkKind::Rdma => forced || config.gpudirect == GpuDirect::On,
-            LinkKind::Ucx => forced,
-        };
+        let on_device = config.gpudirect == GpuDirect::On && facts.takes_device_slots;
+        let needed = forced || facts.is_everywhere || on_device;
         let (arrivals, reported) = mpsc::unbounded_channel::<Arrival>();
-        match links::listen(kind, &choices, arrivals).await {
-            Ok(listening) => open.push(listening),
+        match links::listen(kind, &options, arrivals).await {
+            Ok(link) => open.push(link),
             Err(error) if needed => return Err(error.into()),
             Err(error) => {
                 tracing::info!(%error, "the {kind} link is not offered");
@@ -104,38 +107,6 @@ pub(crate) async fn pass_on(
             break;
         }
     }
-}
-
-fn choices(
-    config: &ReceiverConfig,
-    access: &Access,
-    slots_bytes: u64,
-    forced: bool,
-) -> Result<ListenChoices, LinkError> {
-    let dir = &config.shm_socket_dir;
-    let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
-    let bind = config.tcp_listen.parse().map_err(|error| LinkError::Setup {
-        kind: LinkKind::Tcp,
-        reason: format!(
-            "receiver.tcp_listen `{}` is not an address and port: {error}",
-            config.tcp_listen
-        ),
-    })?;
-    let host = &config.tcp_advertise;
-    let advertise_host = (!host.is_empty()).then(|| host.clone());
-    let tls = access.data_server().filter(|_| access.encrypts_data()).map(ListenTls::new);
-    let rdma_only = !(forced && ucx::transports_chosen());
-    Ok(ListenChoices {
-        encrypted_only: access.encrypts_data(),
-        shm: ShmListen {
-            socket_dir,
-            allow_uids: config.shm_allow_uids.clone(),
-            ..Default::default()
-        },
-        tcp: TcpListen { bind, advertise_host, tls, ..Default::default() },
-        rdma: RdmaListen { port: config.rdma_port(), slots_bytes, ..Default::default() },
-        ucx: UcxListen { rdma_only, devices: config.ucx_devices(), ..Default::default() },
-    })
 }
 
 /// The order of samples that a receiver of this configuration follows.

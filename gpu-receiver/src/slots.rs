@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headwater_cuda::{CudaError, DeviceSlot};
-use headwater_transport::links::Listening;
-use headwater_transport::rdma::RdmaReceiver;
 use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
 
 use crate::config::GpuDirect;
@@ -20,7 +18,7 @@ pub(crate) struct SlotPool {
     slots: BTreeMap<SlotId, Slot>,
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
-    links: Vec<Listening>,
+    links: Vec<Arc<dyn ReceiverLink>>,
     /// Workers may have heard of the links.
     offered: bool,
     make: SlotMaker,
@@ -56,9 +54,7 @@ impl SlotMaker {
         } else {
             SlotMemory::private(self.len_bytes, self.huge_pages)
         };
-        let kind = if self.shared { LinkKind::Shm } else { LinkKind::Tcp };
-        let made = made.map_err(|e| LinkError::Setup { kind, reason: e.to_string() })?;
-        let memory = Arc::new(made);
+        let memory = Arc::new(made.map_err(LinkError::from)?);
         let twin = |twins: &DeviceSlots| twins.of(Arc::clone(&memory));
         let device = self.twins.as_ref().map(twin).transpose()?;
         Ok(Slot { memory, device })
@@ -81,14 +77,14 @@ impl Slot {
 // === impl SlotPool ===
 
 impl SlotPool {
-    pub(crate) fn new(make: SlotMaker, links: Vec<Listening>, limit: usize) -> Self {
+    pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (offered, on_device, failed) = (false, None, None);
         Self { slots, free, quarantined, links, offered, make, on_device, failed, limit }
     }
 
     /// The links that have all slots, to be offered to workers: from here on none is withdrawn.
-    pub(crate) fn offer(&mut self) -> Vec<Listening> {
+    pub(crate) fn offer(&mut self) -> Vec<Arc<dyn ReceiverLink>> {
         self.offered = true;
         self.links.clone()
     }
@@ -158,8 +154,8 @@ impl SlotPool {
         let slot = self.make.make()?;
         let number = SlotId(self.slots.len() as u32);
         let mut given = Vec::new();
-        for Listening { link, rdma } in self.links.clone() {
-            let added = match self.add_twin(rdma.as_deref(), number, &slot) {
+        for link in self.links.clone() {
+            let added = match self.add_twin(&*link, number, &slot) {
                 Ok(false) => link.add_slot(number, Arc::clone(&slot.memory)).map_err(Into::into),
                 other => other.map(drop),
             };
@@ -181,14 +177,14 @@ impl SlotPool {
     /// Whether the receiver can do without a link that cannot have its slots. No worker knows of it yet,
     /// others are there, and nobody has asked that cards write to the GPU.
     fn may_withdraw(&self, link: &Arc<dyn ReceiverLink>) -> bool {
-        let demanded = self.make.gpudirect == GpuDirect::On && link.kind() == LinkKind::Rdma;
+        let demanded = self.make.gpudirect == GpuDirect::On && link.takes_device_slots().is_some();
         !self.offered && self.links.len() > 1 && !demanded
     }
 
     /// Ends a link, and with it what was registered for it.
     fn withdraw(&mut self, kind: LinkKind, error: &LinkError) {
         tracing::warn!(%error, "the {kind} link is not offered: it cannot have the slots");
-        self.links.retain(|listening| listening.link.kind() != kind);
+        self.links.retain(|link| link.kind() != kind);
         if self.on_device == Some(kind) {
             self.on_device = None;
         }
@@ -198,23 +194,24 @@ impl SlotPool {
     /// write to all twins it writes to none.
     fn add_twin(
         &mut self,
-        link: Option<&dyn RdmaReceiver>,
+        link: &dyn ReceiverLink,
         number: SlotId,
         slot: &Slot,
     ) -> Result<bool, ReceiverError> {
-        let (Some(link), Some(twins), Some(twin)) = (link, &self.make.twins, &slot.device) else {
+        let takes = link.takes_device_slots();
+        let (Some(takes), Some(twins), Some(twin)) = (takes, &self.make.twins, &slot.device) else {
             return Ok(false);
         };
         if self.make.gpudirect == GpuDirect::Off {
             return Ok(false);
         }
         let added = twins.check_peer_writes().map_err(ReceiverError::from).and_then(|()| {
-            Ok(link.add_device_slot(number, Arc::clone(twin) as Arc<dyn DeviceWindow>)?)
+            Ok(takes.add_device_slot(number, Arc::clone(twin) as Arc<dyn DeviceWindow>)?)
         });
         match added {
             Ok(()) => self.on_device = Some(link.kind()),
             Err(error) if self.make.gpudirect == GpuDirect::Auto => {
-                tracing::info!(%error, "the rdma link writes to the host's memory");
+                tracing::info!(%error, "the {} link writes to the host's memory", link.kind());
                 self.make.gpudirect = GpuDirect::Off;
                 self.on_device = None;
                 for (&number, slot) in &self.slots {

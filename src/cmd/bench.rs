@@ -4,6 +4,7 @@ mod gpu;
 mod report;
 mod storage;
 
+use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,9 +14,10 @@ use headwater_config::{Config, Setting};
 use headwater_core::pluralize;
 use headwater_telemetry::{Traced, start_traces};
 use headwater_transport::LinkKind;
-use headwater_transport::tcp::{ConnectTls, ListenTls};
+use headwater_transport::links::tcp::{ConnectTls, ListenTls};
+use headwater_transport::links::{ConnectOptions, Demand, ListenOptions};
 
-use crate::bench::link::{self as links, Plan, WorkerPlan};
+use crate::bench::link::{self as links, Plan};
 use crate::bench::{Pipeline, PipelineSummary};
 use crate::cmd::runtime;
 use crate::flags::{DatasetFlags, TraceFlags, given};
@@ -152,10 +154,11 @@ fn link(config: &Config, flags: &LinkFlags, screen: &Screen) -> Result<()> {
     let access = Access::open(&config.security)?;
     let name = access.server_name();
     if let Some(invitation) = &flags.worker {
-        let own = WorkerPlan {
+        let own = ConnectOptions {
+            config: config.links.clone(),
+            demand: Demand::Measured,
             tls: access.data_client().map(|current| ConnectTls::new(current, name)),
-            rdma_port: config.augment.rdma_port(),
-            rdma_queue_pairs: config.augment.rdma_queue_pairs,
+            ..ConnectOptions::default()
         };
         return runtime.block_on(links::worker(invitation, &own)).context("bench worker");
     }
@@ -164,8 +167,13 @@ fn link(config: &Config, flags: &LinkFlags, screen: &Screen) -> Result<()> {
         batch_samples: flags.batch,
         batches: flags.batches,
         rounds: flags.rounds,
-        tls: access.data_server().map(ListenTls::new),
-        rdma_port: config.receiver.rdma_port(),
+        options: ListenOptions {
+            config: config.links.clone().listening_on(Ipv4Addr::LOCALHOST.into()),
+            demand: Demand::Measured,
+            tls: access.data_server().map(ListenTls::new),
+            near_cards: config.receiver.near_cards(),
+            ..ListenOptions::default()
+        },
         ..Plan::default()
     };
     if !flags.links.is_empty() {
@@ -173,15 +181,14 @@ fn link(config: &Config, flags: &LinkFlags, screen: &Screen) -> Result<()> {
     }
     let own = std::process::id().to_string();
     let busy = screen.busy("measuring links");
-    let report =
-        runtime.block_on(links::receiver(&plan, config.augment.rdma_queue_pairs, |invitation| {
-            Command::new(std::env::current_exe()?)
-                .args(std::env::args_os().skip(1))
-                .args(["--die-with", &own, "--worker", invitation])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-        }));
+    let report = runtime.block_on(links::receiver(&plan, |invitation| {
+        Command::new(std::env::current_exe()?)
+            .args(std::env::args_os().skip(1))
+            .args(["--die-with", &own, "--worker", invitation])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+    }));
     drop(busy);
     let report = report.context("bench link")?;
     if flags.json {

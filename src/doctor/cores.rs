@@ -1,6 +1,8 @@
 //! The cores that the tiers' threads are to run on.
 
+use headwater_augment::AugmentConfig;
 use headwater_inventory::Cores;
+use headwater_receiver::ReceiverConfig;
 
 use crate::doctor::{Check, Patient};
 
@@ -8,7 +10,10 @@ use crate::doctor::{Check, Patient};
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
-    let (augment, receiver) = (&patient.config.augment, &patient.config.receiver);
+    let config = patient.config;
+    let link_settings = || config.links.clone();
+    let augment = AugmentConfig { link_settings: link_settings(), ..config.augment.clone() };
+    let receiver = ReceiverConfig { link_settings: link_settings(), ..config.receiver.clone() };
     // What a recorded machine's processes may use is not known.
     let allowed = if patient.is_this { Cores::of_this_thread() } else { Cores::default() };
     let visible = (patient.variable)(VISIBLE);

@@ -1,40 +1,42 @@
 //! Libraries that are opened at run time.
 
 use headwater_core::pluralize;
-use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
+use headwater_dylib::{CUDA_DRIVER, Dylib, NVJPEG, NVML, NVRTC};
 use headwater_inventory::Library;
 use headwater_transport::LinkKind;
+use headwater_transport::links::LinkLibrary;
 
 use crate::doctor::{Check, Patient, Verdict};
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let inventory = &patient.inventory;
     let (gpu, rdma) = (inventory.has_gpu(), inventory.has_rdma());
-    let mut checks = for_network(patient, rdma);
-    checks.extend(for_gpu(gpu));
     // A library that this configuration does not use may be missing. One that cannot be opened is
     // reported.
-    let no_card = inventory.rdma_devices.is_empty() && !patient.forces(LinkKind::Rdma);
-    let no_gpu = inventory.gpus.is_empty() && !patient.asks_for_gpu();
-    let idle = |check: &Check| match check.check.as_str() {
-        "libibverbs" | "ucx" => no_card && !patient.forces(LinkKind::Ucx),
-        _ => no_gpu,
-    };
-    checks.retain(|check| check.verdict != Verdict::Absent || !idle(check));
+    let mut checks = for_links(patient, rdma);
+    let forced = libraries().any(|(kind, _)| patient.forces(kind));
+    if inventory.rdma_devices.is_empty() && !forced {
+        checks.retain(|check| check.verdict != Verdict::Absent);
+    }
+    let mut of_gpus = for_gpu(gpu);
+    if inventory.gpus.is_empty() && !patient.asks_for_gpu() {
+        of_gpus.retain(|check| check.verdict != Verdict::Absent);
+    }
+    checks.extend(of_gpus);
     checks
 }
 
-fn for_network(patient: &Patient<'_>, rdma: bool) -> Vec<Check> {
-    vec![
-        verbs(rdma || patient.forces(LinkKind::Rdma)),
-        plain(
-            "ucx",
-            &UCX,
-            Library::ucx_version,
-            patient.forces(LinkKind::Ucx),
-            "apt-get install libucx0; it is the second way to rdma, and the one on EFA",
-        ),
-    ]
+/// Libraries that links open.
+fn libraries() -> impl Iterator<Item = (LinkKind, &'static LinkLibrary)> {
+    LinkKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.facts().library.as_ref()?)))
+}
+
+fn for_links(patient: &Patient<'_>, rdma: bool) -> Vec<Check> {
+    let check = |(kind, library): (LinkKind, &LinkLibrary)| {
+        let needed = patient.forces(kind) || (rdma && kind.facts().needs_card);
+        plain(library.name, library.dylib, library.version, needed, library.remedy)
+    };
+    libraries().map(check).collect()
 }
 
 fn for_gpu(gpu: bool) -> Vec<Check> {
@@ -89,16 +91,6 @@ fn plain(
 fn not_the_library(check: &str, library: &Library, remedy: &str) -> Check {
     let found = format!("{} lacks the library's functions", library.soname());
     Check::wrong(check, found, remedy)
-}
-
-fn verbs(needed: bool) -> Check {
-    plain(
-        "libibverbs",
-        &IBVERBS,
-        |library| library.has("ibv_create_qp").then(|| "is installed".to_owned()),
-        needed,
-        "apt-get install libibverbs1 ibverbs-providers: the rdma link writes through it",
-    )
 }
 
 fn management(needed: bool) -> Check {

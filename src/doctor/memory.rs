@@ -55,7 +55,7 @@ fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     if limits.may_lock_all || limits.locked_bytes.allows(wanted) {
         return Some(Check::ok("locked memory", found));
     }
-    let needed = patient.inventory.has_rdma() || patient.forces(LinkKind::Rdma);
+    let needed = patient.inventory.has_rdma() || patient.forces_card();
     if !needed {
         return Some(Check::ok("locked memory", found + ", which only rdma would lock"));
     }
@@ -89,6 +89,10 @@ fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     })
 }
 
+fn needs_shared_slots(link: &str) -> bool {
+    LinkKind::from_name(link).is_some_and(|kind| kind.facts().needs_shared_slots)
+}
+
 /// First kernel that moves pages to huge ones when it is asked to (MADV_COLLAPSE), whatever its policy.
 const COLLAPSES_SINCE: (u32, u32) = (6, 1);
 
@@ -100,7 +104,7 @@ fn huge_pages(patient: &Patient<'_>) -> Option<Check> {
         let remedy = "the kernel gives none; set receiver.huge_pages = false";
         return Some(Check::lacking(asked, "huge pages", "no policy in sysfs", remedy));
     };
-    let shared = receiver.links.iter().any(|link| link == LinkKind::Shm.name());
+    let shared = receiver.links.iter().any(|link| needs_shared_slots(link));
     let (policy, file, word) = match shared {
         true => (&pages.shared, "shmem_enabled", "advise"),
         false => (&pages.private, "enabled", "madvise"),

@@ -125,6 +125,11 @@ impl Patient<'_> {
             || config.receiver.device.starts_with("cuda")
     }
 
+    /// Whether a link that needs an RDMA card is the only one that receiver or worker may take.
+    pub(crate) fn forces_card(&self) -> bool {
+        LinkKind::ALL.into_iter().any(|kind| kind.facts().needs_card && self.forces(kind))
+    }
+
     /// Whether a link is the only one that receiver or worker may take.
     pub(crate) fn forces(&self, kind: LinkKind) -> bool {
         let config = self.config;

@@ -1,13 +1,12 @@
 //! RDMA devices and their ports.
 
 use headwater_inventory::{RdmaDevice, RdmaPort};
-use headwater_transport::LinkKind;
 
 use crate::doctor::{Check, Patient};
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let devices = &patient.inventory.rdma_devices;
-    if devices.is_empty() && !patient.forces(LinkKind::Rdma) {
+    if devices.is_empty() && !patient.forces_card() {
         return Vec::new(); // Nobody asked for it.
     }
     let mut checks = vec![summary(patient)];

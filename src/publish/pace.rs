@@ -30,10 +30,10 @@ pub(crate) fn streams(
     if pace == Pace::All || addresses.len() == 1 {
         return Ok(vec![Stream { receiver, addresses }]);
     }
-    let listen = &receiver.tcp_listen;
+    let listen = &receiver.link_settings.tcp_listen;
     ensure!(
         listen.ends_with(":0"),
-        "receiver.tcp_listen is `{listen}`, and with publish.pace = \"each\" every address has a receiver that \
+        "links.tcp_listen is `{listen}`, and with publish.pace = \"each\" every address has a receiver that \
          listens: give port 0, as in `[::]:0`"
     );
     let mut seen = HashMap::new();
@@ -69,6 +69,7 @@ mod tests {
     use std::path::PathBuf;
 
     use headwater_config::publish::PublishConfig;
+    use headwater_transport::links::LinksConfig;
 
     use super::*;
 
@@ -105,7 +106,8 @@ mod tests {
     #[test]
     fn all_addresses_share_one_receiver_unless_each_is_asked_for() {
         let urls = ["zrpush://h:{1..3}"];
-        let config = ReceiverConfig { tcp_listen: "[::]:7500".into(), ..Default::default() };
+        let link_settings = LinksConfig { tcp_listen: "[::]:7500".into(), ..Default::default() };
+        let config = ReceiverConfig { link_settings, ..Default::default() };
         let all = streams(Pace::All, addresses(&urls), config.clone()).expect("a stream");
         assert_eq!(all.iter().map(|stream| stream.addresses.len()).collect::<Vec<_>>(), [3]);
         let refused =

@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use headwater_config::Config;
-use headwater_local::ANY_PORT;
 use headwater_receiver::ReceiverConfig;
 use headwater_telemetry::MetricsServer;
 
@@ -43,10 +42,8 @@ impl Addresses {
             world_size: 1,
             ..config.receiver_tier()?
         };
-        if receiver.tcp_listen == ReceiverConfig::default().tcp_listen {
-            // No other machine has to reach it.
-            ANY_PORT.clone_into(&mut receiver.tcp_listen);
-        }
+        // No other machine has to reach it, unless somebody says so.
+        receiver.link_settings = std::mem::take(&mut receiver.link_settings).within_host();
         Ok(receiver)
     }
 }

@@ -29,6 +29,7 @@ preset = "${EPOCH_PRESET:-dinov2}"
 storage = ["$storage"]
 threads = 1
 links = ["$link", "tcp"]
+[links]
 rdma_queue_pairs = ${EPOCH_QUEUE_PAIRS:-1}
 [receiver]
 storage = ["$storage"]

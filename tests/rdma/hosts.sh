@@ -6,7 +6,7 @@
 #
 #   HEADWATER        the program on the hosts (default headwater); its path, where ssh does not find it
 #   HOSTS_PORT       the port that `headwater doctor --serve` listens on (default 7499)
-#   HOSTS_SETTINGS   further flags for both, as in `--set receiver.rdma_device=mlx5_0`
+#   HOSTS_SETTINGS   further flags for both, as in `--set links.rdma_device=mlx5_0`
 set -uo pipefail
 
 [ $# -eq 2 ] || { echo "usage: $0 HOST HOST" >&2; exit 2; }

@@ -41,6 +41,7 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
             "receiver",
             "storage",
             "telemetry",
+            "transport",
         ],
     ),
     ("libs/config-derive", &[]),
@@ -110,7 +111,7 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
     ("libs/simd", &[]),
     ("libs/trace", &[]),
     ("proto", &["core"]),
-    ("libs/transport", &["core", "dylib", "lobby", "part-rows"]),
+    ("libs/transport", &["config-derive", "core", "dylib", "inventory", "lobby", "part-rows"]),
     ("libs/storage-client", &["access", "cache", "core", "discovery", "proto", "trace"]),
     (
         "storage-tier",
@@ -188,6 +189,7 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
             "render",
             "telemetry",
             "trace",
+            "transport",
         ],
     ),
 ];

@@ -29,9 +29,9 @@ const FOLLOWS: [&str; 5] =
 /// Modules that only tests have.
 const OF_TESTS: [&str; 6] = [
     "libs/inventory/src/trees.rs",
-    "libs/transport/src/rdma/detection.rs",
-    "libs/transport/src/rdma/verbs/layout.rs",
-    "libs/transport/src/ucx/layout.rs",
+    "libs/transport/src/links/rdma/detection.rs",
+    "libs/transport/src/links/rdma/verbs/layout.rs",
+    "libs/transport/src/links/ucx/layout.rs",
     "storage-tier/src/format/arrays/trial.rs",
     "storage-tier/src/format/fixtures.rs",
 ];

@@ -7,6 +7,7 @@ use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_storage::{DatasetConfig, StorageConfig, usual_cache_dir};
 use headwater_telemetry::TelemetryConfig;
+use headwater_transport::links::LinksConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::autoscale::AutoscaleConfig;
@@ -35,6 +36,8 @@ pub struct Config {
     pub augment: AugmentConfig,
     /// The receiver.
     pub receiver: ReceiverConfig,
+    /// The links between workers and receivers.
+    pub links: LinksConfig,
     /// Batches over ZeroMQ.
     pub publish: PublishConfig,
     /// Whom `headwater autoscale` looks at, and the jobs that it submits.
@@ -98,22 +101,24 @@ impl Config {
         Ok(storage)
     }
 
-    /// An augment worker's configuration, access and the datasets' folders included.
+    /// An augment worker's configuration, links, access and the datasets' folders included.
     ///
     /// # Errors
     /// A value cannot work.
     pub fn augment_tier(&self) -> Result<AugmentConfig, ConfigError> {
         self.security.validate()?;
+        self.links.validate()?;
         let datasets = self.dataset.iter().flat_map(DatasetEntry::folders);
         let caches = self.storage.cache.iter().map(|level| level.dir.clone());
         let dataset_folders = datasets.chain(caches).chain(usual_cache_dir()).collect();
-        let security = self.security.clone();
-        let augment = AugmentConfig { security, dataset_folders, ..self.augment.clone() };
+        let (security, link_settings) = (self.security.clone(), self.links.clone());
+        let augment =
+            AugmentConfig { security, link_settings, dataset_folders, ..self.augment.clone() };
         augment.validate()?;
         Ok(augment)
     }
 
-    /// The receiver's configuration, curriculum and access included.
+    /// The receiver's configuration, curriculum, links and access included.
     ///
     /// # Errors
     /// A value cannot work.
@@ -125,8 +130,11 @@ impl Config {
         }
         self.check_curriculum()?;
         self.security.validate()?;
+        self.links.validate()?;
         let (curriculum, security) = (self.curriculum.clone(), self.security.clone());
-        let receiver = ReceiverConfig { curriculum, security, ..self.receiver.clone() };
+        let link_settings = self.links.clone();
+        let receiver =
+            ReceiverConfig { curriculum, security, link_settings, ..self.receiver.clone() };
         receiver.validate()?;
         Ok(receiver)
     }

@@ -9,6 +9,7 @@ use headwater_autoscale::PolicyError;
 use headwater_core::recipe::RecipeError;
 use headwater_receiver::ReceiverError;
 use headwater_storage::StorageError;
+use headwater_transport::links::LinksConfigError;
 
 /// Why a configuration cannot be used; one line that names the place, the key and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +87,9 @@ pub enum ConfigError {
     /// The receiver's section cannot be used.
     #[error(transparent)]
     Receiver(#[from] ReceiverError),
+    /// The section on links cannot be used.
+    #[error(transparent)]
+    Links(#[from] LinksConfigError),
     /// The section on access cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),

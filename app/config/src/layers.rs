@@ -12,6 +12,7 @@ use crate::fault;
 use crate::hub::{HubRoot, Surroundings};
 use crate::launcher;
 use crate::origin::{FROM_DEFAULT, is_default, origin};
+use crate::renamed::Renamed;
 use crate::setting::{Setting, listed};
 
 /// The file that is read when none is named.
@@ -54,6 +55,7 @@ pub struct Loaded {
     pub config: Config,
     figment: Figment,
     variables: Vec<(String, String)>,
+    warnings: Vec<String>,
 }
 
 /// What one source sets.
@@ -139,8 +141,13 @@ impl Loaded {
     pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
         let defaults = Value::serialize(Config::default()).expect("plain data");
         let mut layers: Vec<Layer> = sources.read_file()?.into_iter().collect();
-        layers.iter_mut().for_each(|file| file.take_strings_for_lists(&defaults));
-        for setting in &sources.settings() {
+        let mut renamed = Renamed::default();
+        for file in &mut layers {
+            renamed.take_file(&file.name, &mut file.dict)?;
+            file.take_strings_for_lists(&defaults);
+        }
+        for setting in sources.settings() {
+            let setting = &renamed.take(setting, &defaults)?;
             if let Some(section) = setting.whole_section() {
                 layers.iter_mut().for_each(|layer| drop(layer.dict.remove(section)));
             }
@@ -172,7 +179,14 @@ impl Loaded {
                 "`recipe.dtype` goes with a preset: this recipe gives each tensor its own";
             return Err(ConfigError::Key { place, problem: problem.to_owned() });
         }
-        Ok(Self { config, figment, variables: sources.variables.clone() })
+        let (variables, warnings) = (sources.variables.clone(), renamed.warnings);
+        Ok(Self { config, figment, variables, warnings })
+    }
+
+    /// Sentences for the log: keys that have another name now.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Where the hub of datasets is.

@@ -23,6 +23,7 @@ mod origin;
 pub mod publish;
 mod recipe;
 mod reference;
+mod renamed;
 mod sections;
 mod setting;
 mod show;

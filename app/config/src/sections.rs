@@ -7,6 +7,7 @@ use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::ReceiverConfig;
 use headwater_storage::StorageConfig;
 use headwater_telemetry::TelemetryConfig;
+use headwater_transport::links::LinksConfig;
 
 use crate::autoscale::AutoscaleConfig;
 use crate::dataset::DatasetEntry;
@@ -36,7 +37,7 @@ pub struct Section {
 }
 
 /// All sections, in the order in which they are shown.
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     Section { is_list: true, ..Section::new("dataset", DatasetEntry::KEYS) },
     Section { is_list: true, ..Section::new("curriculum", CurriculumPoint::KEYS) },
     Section::new("hub", HubConfig::KEYS),
@@ -44,6 +45,7 @@ const SECTIONS: [Section; 13] = [
     Section::new("storage", StorageConfig::KEYS),
     Section::new("augment", AugmentConfig::KEYS),
     Section::new("receiver", ReceiverConfig::KEYS),
+    Section::new("links", LinksConfig::KEYS),
     Section::new("publish", PublishConfig::KEYS),
     Section::new("autoscale", AutoscaleConfig::KEYS),
     Section::new("scaling", Policy::KEYS),

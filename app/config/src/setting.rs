@@ -96,6 +96,11 @@ impl Setting {
         settings
     }
 
+    /// The same for another key.
+    pub(crate) fn renamed(self, key: String) -> Self {
+        Self { key, ..self }
+    }
+
     /// The section that this setting replaces as a whole.
     pub(crate) fn whole_section(&self) -> Option<&str> {
         matches!(self.given, Given::Whole(_)).then_some(self.key.as_str())

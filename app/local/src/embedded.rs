@@ -161,7 +161,7 @@ fn serve_on_this_thread(
     told: oneshot::Sender<String>,
     stopped: watch::Receiver<bool>,
 ) -> Result<(), LocalError> {
-    let kept = config.augment.keep_to_cpus()?;
+    let kept = config.augment_tier()?.keep_to_cpus()?;
     if let Some(cores) = kept.filter(|_| !counted) {
         config.augment.threads = config.augment.threads.min(cores.len());
     }

@@ -86,6 +86,7 @@ fn settled(config: &Config) -> Config {
         curriculum: config.curriculum.clone(),
         recipe: config.recipe.clone(),
         receiver: config.receiver.clone(),
+        links: config.links.clone(),
         security: config.security.clone(),
         telemetry: config.telemetry.clone(),
         ..Config::default()

@@ -15,6 +15,7 @@ pub(crate) fn key(config: &Config, job: &str) -> Digest {
         dataset: config.dataset.clone(),
         storage: config.storage.clone(),
         augment: config.augment.clone(),
+        links: config.links.clone(),
         ..Config::default()
     };
     served.dataset.iter_mut().for_each(|dataset| dataset.weight = None);

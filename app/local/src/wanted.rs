@@ -36,10 +36,11 @@ impl Wanted {
 
     /// The configuration as services of one host have it.
     pub(crate) fn settled(&self) -> Result<Config, LocalError> {
-        let Config { dataset, storage, augment, mut telemetry, .. } = self.config.clone();
+        let Config { dataset, storage, augment, links, mut telemetry, .. } = self.config.clone();
         // Each rank shows its own.
         telemetry.metrics_listen.clear();
-        let config = Config { dataset, storage, augment, telemetry, ..Config::default() };
+        let links = links.of_workers();
+        let config = Config { dataset, storage, augment, links, telemetry, ..Config::default() };
         config.storage_tier()?;
         config.augment_tier()?;
         Ok(config)

@@ -76,9 +76,8 @@ impl AugmentConfig {
         {
             return Ok((format!("GPU {}", gpu.pci.address), gpu.pci.numa_node));
         }
-        let wanted = self.rdma_device.split(':').next().unwrap_or_default();
         let devices = machine.rdma_devices();
-        if !wanted.is_empty() {
+        if let Some(wanted) = self.link_settings.card() {
             let named = devices.iter().find(|device| device.name == wanted);
             let named = named.ok_or_else(|| format!("there is no RDMA device {wanted}"))?;
             let node = named.pci.as_ref().and_then(|pci| pci.numa_node);
@@ -95,7 +94,7 @@ impl AugmentConfig {
             (Some(_), Some(_)) => {
                 let names = nodes.values().copied().collect::<Vec<_>>().join(" and ");
                 Err(format!(
-                    "{names} are on different NUMA nodes: name one in augment.rdma_device, or list cores"
+                    "{names} are on different NUMA nodes: name one in links.rdma_device, or list cores"
                 ))
             }
         }
@@ -105,6 +104,7 @@ impl AugmentConfig {
 #[cfg(test)]
 mod tests {
     use headwater_inventory::trees::{ROCE, unpack};
+    use headwater_transport::links::LinksConfig;
 
     use super::*;
 
@@ -131,8 +131,11 @@ mod tests {
             Ok(Some("100-127".into())),
             "the card that is up"
         );
-        let down = AugmentConfig { rdma_device: "mlx5_1:1".into(), ..config("auto") };
-        let node = cores(&down, "0-127");
+        let named = |device: &str| AugmentConfig {
+            link_settings: LinksConfig { rdma_device: device.into(), ..LinksConfig::default() },
+            ..config("auto")
+        };
+        let node = cores(&named("mlx5_1:1"), "0-127");
         assert_eq!(node, Ok(Some("64-127".into())), "the one that is named");
         let renders = |cuda_device| AugmentConfig {
             backend: BackendChoice::Cuda,
@@ -142,8 +145,7 @@ mod tests {
         let of = |number| cores(&renders(number), "0-127").expect("cores").expect("near it");
         assert_eq!([of(0), of(1)], ["64-127", "0-63"]);
         assert!(cores(&config("auto"), "0-63").unwrap_err().contains("64-127"));
-        let unknown = AugmentConfig { rdma_device: "mlx5_7".into(), ..config("auto") };
-        assert!(cores(&unknown, "0-127").unwrap_err().contains("mlx5_7"));
+        assert!(cores(&named("mlx5_7"), "0-127").unwrap_err().contains("mlx5_7"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use headwater_access::AccessConfig;
 use headwater_core::recipe::DecodeLimits;
 use headwater_storage_client::LocalFiles;
 use headwater_transport::LinkKind;
+use headwater_transport::links::LinksConfig;
 
 use super::{AugmentConfig, BackendChoice, CudaDecode};
 
@@ -32,7 +33,6 @@ const PYTHON_BAD_SAMPLE_ERRORS_DEFAULT: [&str; 2] = ["ValueError", "UnicodeError
 
 impl Default for AugmentConfig {
     fn default() -> Self {
-        let kinds = [LinkKind::Shm, LinkKind::Rdma, LinkKind::Tcp];
         Self {
             listen: LISTEN_DEFAULT.to_owned(),
             advertise: String::new(),
@@ -68,20 +68,14 @@ impl Default for AugmentConfig {
             python_timeout_ms: PYTHON_TIMEOUT_MS_DEFAULT,
             python_bad_sample_errors: PYTHON_BAD_SAMPLE_ERRORS_DEFAULT.map(str::to_owned).into(),
             part_bytes_max: PART_BYTES_MAX_DEFAULT,
-            links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
-            shm_allow_uids: Vec::new(),
-            rdma_device: String::new(),
-            rdma_gid_index: -1,
-            rdma_pkey: 0,
-            rdma_traffic_class: 0,
-            rdma_service_level: 0,
-            rdma_queue_pairs: 1,
+            links: LinkKind::usual(),
             image_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
             sessions_max: SESSIONS_MAX_DEFAULT,
             hello_timeout_ms: HELLO_TIMEOUT_MS_DEFAULT,
             link_timeout_ms: LINK_TIMEOUT_MS_DEFAULT,
             heartbeats_missed_max: HEARTBEATS_MISSED_MAX_DEFAULT,
             drain_timeout_ms: DRAIN_TIMEOUT_MS_DEFAULT,
+            link_settings: LinksConfig::default(),
             security: AccessConfig::default(),
         }
     }

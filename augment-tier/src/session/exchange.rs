@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use headwater_proto::augment::{FromWorker, LinkRequest};
-use headwater_transport::rdma::Exchange;
-use headwater_transport::{LinkError, LinkKind};
+use headwater_transport::{Exchange, LinkError, LinkKind};
 use tokio::sync::{Mutex, mpsc};
 
 use super::wire::Outbox;
@@ -27,8 +26,7 @@ pub(super) fn channel(outbox: Outbox) -> (ControlStream, mpsc::Sender<Vec<u8>>) 
 
 #[async_trait]
 impl Exchange for ControlStream {
-    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
-        let kind = LinkKind::Rdma;
+    async fn exchange(&self, kind: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
         let closed = |reason: String| LinkError::Closed { kind, reason };
         if self.asked.swap(true, Ordering::Relaxed) {
             return Err(closed("an earlier request was not answered".into()));

@@ -8,8 +8,8 @@ use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{Heartbeat, SessionHello, SessionWelcome, StreamNews};
 use headwater_render::part::{PartPlan, SampleFields};
 use headwater_trace::Context;
+use headwater_transport::Exchange;
 use headwater_transport::WorkerLink;
-use headwater_transport::rdma::Exchange;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 

@@ -1,6 +1,7 @@
 use headwater_augment::{Augment, AugmentConfig, AugmentError, bind};
 use headwater_proto::augment::LinkOffer;
 use headwater_transport::LinkKind;
+use headwater_transport::links::LinksConfig;
 use tonic::Code;
 
 use super::support::gate::Gate;
@@ -48,7 +49,8 @@ async fn a_forced_link_that_is_not_there_is_an_error() {
     let status = refused.err().unwrap();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("shm: not offered by the receiver"), "{status}");
-    let absent = AugmentConfig { rdma_device: "absent0".into(), ..links(&storage, &["rdma"]) };
+    let link_settings = LinksConfig { rdma_device: "absent0".into(), ..LinksConfig::default() };
+    let absent = AugmentConfig { link_settings, ..links(&storage, &["rdma"]) };
     let error = Augment::open(absent).await.err().unwrap();
     assert!(matches!(error, AugmentError::Config { key: "links", .. }), "{error}");
     let error = error.to_string();

@@ -1,13 +1,14 @@
 //! The loader: a receiver that Python opens, iterates, moves and asks.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_core::sampler::{EpochEnd, State, Term};
 use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError, Resume};
 use headwater_telemetry::Target;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyFutureWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::de::DeserializeOwned;
@@ -137,6 +138,7 @@ impl Loader {
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         let target = Target::rank(&options.receiver.job, options.receiver.rank);
         telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;
+        warn(py, &options.warnings)?;
         let (shown, security) = (options.telemetry.clone(), options.security.clone());
         let (rank, world_size) = (options.receiver.rank, options.receiver.world_size);
         telemetry::trace(py, &options.telemetry, rank, world_size)?;
@@ -334,10 +336,14 @@ impl Loader {
         Ok(datasets)
     }
 
-    /// The receiver's configuration: every key of `[receiver]`.
+    /// The receiver's configuration: every key of `[receiver]` and of `[links]`.
     #[getter]
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::to_python(py, &self.with(py, |receiver| Ok(receiver.config().clone()))?)
+        let config = self.with(py, |receiver| Ok(receiver.config().clone()))?;
+        let keys = json::to_python(py, &config)?.cast_into::<PyDict>()?;
+        let links = json::to_python(py, &config.link_settings)?.cast_into::<PyDict>()?;
+        keys.update(links.as_mapping())?;
+        Ok(keys.into_any())
     }
 
     /// The whole recipe: mean, standard deviation, tensors and their views.
@@ -433,6 +439,16 @@ impl Loader {
         let names = PyList::new(py, names.collect::<Vec<_>>())?.repr()?;
         Ok(format!("<headwater.Loader {names} rank={rank}/{world_size} batch_size={batch}>"))
     }
+}
+
+/// Warns of keys of the configuration that have another name now, as Python does.
+fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
+    let category = py.get_type::<PyFutureWarning>();
+    for warning in warnings {
+        let text = CString::new(warning.as_str())?;
+        PyErr::warn(py, &category, &text, 1)?;
+    }
+    Ok(())
 }
 
 /// Refuses an epoch that the loader does not have: an iteration over it would be silently empty.

@@ -11,7 +11,6 @@ use pyo3::prelude::*;
 
 /// Links between processes of one host.
 const LINKS: [&str; 2] = ["shm", "tcp"];
-const THIS_HOST: &str = "127.0.0.1:0";
 
 /// Where services run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +69,7 @@ fn lead_to(receiver: &mut ReceiverConfig, services: &Services) {
     // Certificates and token of a cluster do not count here.
     receiver.security = default.security;
     receiver.security.token_file = services.token_file().to_owned();
-    if receiver.tcp_listen == default.tcp_listen {
-        THIS_HOST.clone_into(&mut receiver.tcp_listen);
-    }
+    receiver.link_settings = std::mem::take(&mut receiver.link_settings).within_host();
     if receiver.links == default.links {
         receiver.links = LINKS.map(str::to_owned).to_vec();
     }

@@ -9,12 +9,13 @@ use headwater_config::{
 use headwater_core::Recipe;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
+use headwater_transport::links::LinksConfig;
 use serde_json::{Map, Value, json};
 
 use crate::data;
 use crate::local::{Local, Place};
 
-/// Keywords that are not keys of `[receiver]`.
+/// Keywords that are not keys of `[receiver]` or `[links]`.
 const OWN: [&str; 8] =
     ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
 /// Keywords that are functions; they are taken out before the others are read.
@@ -60,6 +61,8 @@ pub(crate) struct Options {
     pub(crate) security: AccessConfig,
     /// Where the filter of log lines came from.
     pub(crate) log_origin: String,
+    /// What is to be logged of the configuration.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A process that makes the batches of this host.
@@ -118,8 +121,10 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         let config = Box::new(loaded.config.clone());
         Host { config, scripts }
     });
+    let warnings = loaded.warnings().to_vec();
     Ok(Options {
         host,
+        warnings,
         local: place.map(|place| Local::new(&loaded, &telemetry, place)),
         receiver: loaded.config.receiver_tier()?,
         recipe: loaded.config.recipe.recipe()?,
@@ -231,11 +236,11 @@ impl Arguments {
 
 /// Data and keywords as settings, the recipe before what is said of a part of it.
 fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, ConfigError> {
-    let known = || receiver_keys().chain(OWN).chain(FUNCTIONS);
+    let known = || receiver_keys().chain(link_keys()).chain(OWN).chain(FUNCTIONS);
     if let Some(unknown) = keywords.keys().find(|name| !known().any(|known| known == *name)) {
         let remedy = match nearest(unknown, known()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "the keys of [receiver] in docs/configuration.md are keywords, and datasets, \
+            None => "the keys of [receiver] and [links] in docs/configuration.md are keywords, and datasets, \
                      recipe, dtype, batch_size"
                 .to_owned(),
         };
@@ -264,6 +269,9 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
             "dtype" => Setting::typed(&origin, "recipe.dtype", value),
             "batch_size" => Setting::typed(&origin, "receiver.batch_samples", value),
             "curriculum" => Setting::typed(&origin, "curriculum", value),
+            key if link_keys().any(|known| known == key) => {
+                Setting::typed(&origin, &format!("links.{key}"), value)
+            }
             key => Setting::typed(&origin, &format!("receiver.{key}"), value),
         });
     }
@@ -272,6 +280,10 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
 
 fn receiver_keys() -> impl Iterator<Item = &'static str> {
     ReceiverConfig::KEYS.iter().map(|&(name, ..)| name)
+}
+
+fn link_keys() -> impl Iterator<Item = &'static str> {
+    LinksConfig::KEYS.iter().map(|&(name, ..)| name)
 }
 
 /// `"dinov2"`, the path of a TOML file, or a table as in `[recipe]`: the whole recipe.

@@ -105,7 +105,7 @@ pub(crate) fn service_config(
 
 /// The part of a configuration that both tiers use, with paths that are valid on every host.
 fn of_tiers(config: Config) -> Result<Config, Fault> {
-    let Config { mut dataset, storage, augment, telemetry, security, .. } = config;
+    let Config { mut dataset, storage, augment, links, telemetry, security, .. } = config;
     let here = std::env::current_dir()
         .map_err(|error| Fault::Keyword(format!("there is no working directory: {error}")))?;
     for shards in dataset.iter_mut().filter_map(|entry| entry.shards.as_mut()) {
@@ -114,7 +114,9 @@ fn of_tiers(config: Config) -> Result<Config, Fault> {
             Shards::Many(patterns) => patterns.iter_mut().for_each(|one| anchor(one, &here)),
         }
     }
-    let config = Config { dataset, storage, augment, telemetry, security, ..Config::default() };
+    let links = links.of_workers();
+    let config =
+        Config { dataset, storage, augment, links, telemetry, security, ..Config::default() };
     config.storage_tier()?;
     config.augment_tier()?;
     Ok(config)

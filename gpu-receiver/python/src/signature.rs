@@ -1,8 +1,9 @@
 //! The loader's signature, as `help` and editors show it.
 //!
-//! Keywords are keys of `[receiver]`, so the signature is made of the configuration itself.
+//! Keywords are keys of `[receiver]` and `[links]`, so the signature is made of the configuration itself.
 
 use headwater_receiver::ReceiverConfig;
+use headwater_transport::links::LinksConfig;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -48,6 +49,10 @@ pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let key: String = key.extract()?;
         let default = if OWN.contains(&key.as_str()) { none() } else { default };
         keyword(&key, default)?;
+    }
+    let links = json::to_python(py, &LinksConfig::default())?.cast_into::<PyDict>()?;
+    for (key, default) in links.iter() {
+        keyword(&key.extract::<String>()?, default)?;
     }
     for name in UNSET.into_iter().chain(LAST) {
         keyword(name, none())?;

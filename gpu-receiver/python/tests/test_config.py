@@ -1,6 +1,7 @@
 """Where a loader's configuration comes from, and what is said when it is wrong."""
 
 import sys
+import warnings
 
 import headwater
 import numpy
@@ -48,7 +49,7 @@ PRESETS = (
         ({"datasets": "a", "rank": 3}, "receiver.rank is 3: must be below receiver.world_size"),
         (
             {"datasets": "a", "links": ["smoke"]},
-            'receiver.links is "smoke": links are "shm", "rdma", "ucx" and "tcp"',
+            'receiver.links is "smoke": must be one of "shm" "rdma" "ucx" "tcp"',
         ),
         ({"datasets": "a", "recipe": "dinov9"}, f"no recipe preset `dinov9`: known are {PRESETS}"),
         (
@@ -196,6 +197,17 @@ def test_keywords_go_before_the_environment_and_that_before_the_file(make, tmp_p
     assert (batch.images.dtype, batch.images.shape) == ("f16", (2, 3, 224, 224))
     assert batch.images.numpy().dtype == numpy.float16
     assert make(config=file, seed=8, dtype="u8").config["seed"] == 8
+
+
+def test_settings_of_links_are_keywords_and_their_old_names_warn(make, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config = make(tcp_listen="127.0.0.1:0", rdma_queue_pairs=2).config
+    assert (config["tcp_listen"], config["rdma_queue_pairs"]) == ("127.0.0.1:0", 2)
+    file = tmp_path / "headwater.toml"
+    file.write_text(FILE + 'rdma_device = "mlx5_0"\n')
+    with pytest.warns(FutureWarning, match=r"`receiver.rdma_device` is `links.rdma_device` now"):
+        assert make(config=file).config["rdma_device"] == "mlx5_0"
 
 
 def test_a_recipe_given_by_keyword_stands_for_itself(make, tmp_path):

@@ -5,7 +5,7 @@ use std::thread;
 
 use headwater_inventory::{Cores, CoresWanted, Machine};
 
-use super::rdma::{VISIBLE, near_cards};
+use super::cards::{VISIBLE, near_cards};
 use super::{Device, ReceiverConfig};
 use crate::error::ReceiverError;
 
@@ -77,9 +77,9 @@ impl ReceiverConfig {
         {
             return Ok((format!("GPU {}", gpu.pci.address), gpu.pci.numa_node));
         }
-        let wanted = match self.rdma_device.split(':').next() {
-            Some(name) if !name.is_empty() => name.to_owned(),
-            _ => {
+        let wanted = match self.link_settings.card() {
+            Some(name) => name.to_owned(),
+            None => {
                 let near = near_cards(machine, device, visible, allowed, self.rank);
                 near.into_iter().next().ok_or("there is neither a GPU nor an RDMA device")?
             }

@@ -1,7 +1,6 @@
 //! Where batches are handed out, and how they come there.
 
 use headwater_core::Dtype;
-use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
 
 use super::ReceiverConfig;
@@ -80,8 +79,9 @@ impl ReceiverConfig {
             let rule = "has cards write to a GPU: name it in receiver.device, or leave this out";
             return wrong("gpudirect", on(), rule);
         }
-        if !self.link_kinds()?.contains(&LinkKind::Rdma) {
-            let rule = "needs \"rdma\" in receiver.links: no other link writes to a GPU's memory";
+        if !self.link_kinds()?.iter().any(|kind| kind.facts().takes_device_slots) {
+            let rule =
+                "needs a link in receiver.links that writes to a GPU's memory, as \"rdma\" does";
             return wrong("gpudirect", on(), rule);
         }
         Ok(())

@@ -250,8 +250,8 @@ impl Ledger {
         self.actions.push_back(Action::Count { link, landing, bytes });
         let compared = match self.config.verify {
             Verify::All => true,
-            Verify::Network => link != LinkKind::Shm,
-            Verify::Sampled if link == LinkKind::Shm => false,
+            Verify::Network => !link.facts().is_within_host,
+            Verify::Sampled if link.facts().is_within_host => false,
             Verify::Sampled if worker.compared < SAMPLED_FIRST => {
                 worker.compared += 1;
                 true

@@ -11,8 +11,7 @@ use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, SettingKeys, Settings, Trusted};
 use headwater_inventory::{Cores, Machine};
 use headwater_storage_client::Dataset;
-use headwater_transport::LinkKind;
-use headwater_transport::links::Listening;
+use headwater_transport::ReceiverLink;
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
@@ -138,9 +137,7 @@ impl Receiver {
                 None
             }
         };
-        let offered = slots.offer();
-        let links = offered.iter().map(|listening| Arc::clone(&listening.link)).collect();
-        let rdma = offered.iter().find_map(|listening| listening.rdma.clone());
+        let links = slots.offer();
         let parts = DriverParts {
             recipe: self.recipe.clone(),
             manifests: self.manifests.clone(),
@@ -150,7 +147,7 @@ impl Receiver {
             scaling: Arc::clone(&self.scaling),
             links,
             slots,
-            dial: Arc::new(GrpcDial { access, rdma }),
+            dial: Arc::new(GrpcDial { access }),
             events: self.driver.events.clone(),
             start_cpu: on_a_thread,
             start,
@@ -188,13 +185,13 @@ impl Receiver {
         &self,
         layout: &Layout,
         twins: Option<DeviceSlots>,
-        links: Vec<Listening>,
+        links: Vec<Arc<dyn ReceiverLink>>,
     ) -> SlotPool {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),
             // The service of a host hands its slots out.
             shared: self.config.host_share
-                || links.iter().any(|listening| listening.link.kind() == LinkKind::Shm),
+                || links.iter().any(|link| link.kind().facts().needs_shared_slots),
             huge_pages: self.config.huge_pages,
             twins,
             gpudirect: self.config.gpudirect,

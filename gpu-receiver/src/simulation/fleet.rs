@@ -10,7 +10,6 @@ use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{FromWorker, SessionHello, SessionWelcome};
-use headwater_transport::links::Listening;
 use headwater_transport::{LinkKind, ReceiverLink};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -349,8 +348,6 @@ impl Fleet {
         let mailbox = Arc::new(Mailbox::new(start));
         let shared_links: Vec<Arc<dyn ReceiverLink>> =
             links.iter().map(|link| Arc::clone(link) as Arc<dyn ReceiverLink>).collect();
-        let listening = |link: &Arc<dyn ReceiverLink>| Listening { link: link.clone(), rdma: None };
-        let open = shared_links.iter().map(listening).collect();
         let scaling = Scaling::open(&config, &self.recipe, None, start, None);
         let parts = DriverParts {
             recipe: self.recipe.clone(),
@@ -359,7 +356,7 @@ impl Fleet {
             mailbox: Arc::clone(&mailbox),
             stats: Arc::new(Stats::new()),
             scaling: Arc::new(scaling.expect("static scales")),
-            slots: SlotPool::new(self.slots(), open, config.slots_limit()),
+            slots: SlotPool::new(self.slots(), shared_links.clone(), config.slots_limit()),
             links: shared_links,
             dial: Arc::new(ModelDial { receiver: rank, world: Arc::clone(&self.world) }),
             events: driver.events.clone(),

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_transport::{
-    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
-    SlotId, SlotMemory, Withdrawal,
+    AnswersRequests, Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId,
+    ReceiverLink, SessionKey, SlotId, SlotMemory, TakesDeviceSlots, Withdrawal,
 };
 use tokio::sync::mpsc;
 
@@ -184,5 +184,13 @@ impl ReceiverLink for ModelLink {
         state.peers.remove(&id);
         drop(state);
         self.tell(Arrival::Gone { peer: id, reason: "dropped".into() });
+    }
+
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        None
+    }
+
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        None
     }
 }

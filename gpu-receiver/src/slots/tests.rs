@@ -10,7 +10,10 @@ use std::time::Duration;
 use headwater_core::part::{BadSamplePolicy, PartScope, PartSettings};
 use headwater_core::{Backoff, Digest, Dtype, Layout, Recipe};
 use headwater_cuda::ConsumerStream;
-use headwater_transport::{LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey, Withdrawal};
+use headwater_transport::{
+    AnswersRequests, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey, TakesDeviceSlots,
+    Withdrawal,
+};
 
 use super::*;
 use crate::config::{ReceiverConfig, Verify};
@@ -66,13 +69,17 @@ impl ReceiverLink for Card {
     }
 
     fn drop_peer(&self, _: PeerId) {}
-}
 
-impl RdmaReceiver for Card {
-    fn answer(&self, _: &[u8]) -> Vec<u8> {
-        Vec::new()
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        None
     }
 
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        Some(self)
+    }
+}
+
+impl TakesDeviceSlots for Card {
     fn add_device_slot(&self, slot: SlotId, _: Arc<dyn DeviceWindow>) -> Result<(), LinkError> {
         if slot.0 >= self.twins_max {
             return Err(LinkError::Setup { kind: LinkKind::Rdma, reason: "no room".into() });
@@ -98,8 +105,7 @@ fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
         twins,
         gpudirect,
     };
-    let listening = Listening { link: Arc::clone(card) as _, rdma: Some(Arc::clone(card) as _) };
-    SlotPool::new(make, vec![listening], limit)
+    SlotPool::new(make, vec![Arc::clone(card) as _], limit)
 }
 
 fn ledger() -> Ledger {
@@ -214,8 +220,8 @@ fn plain_pool(card: &Arc<Card>, other: Option<LinkKind>, limit: usize) -> SlotPo
     let (shared, huge_pages) = (false, false);
     let (twins, gpudirect) = (None, GpuDirect::Off);
     let make = SlotMaker { len_bytes: 4096, shared, huge_pages, twins, gpudirect };
-    let rdma = Listening { link: Arc::clone(card) as _, rdma: Some(Arc::clone(card) as _) };
-    let other = other.map(|kind| Listening { link: idle_link(kind), rdma: None });
+    let rdma: Arc<dyn ReceiverLink> = Arc::clone(card) as _;
+    let other = other.map(idle_link);
     SlotPool::new(make, [rdma].into_iter().chain(other).collect(), limit)
 }
 
@@ -224,7 +230,7 @@ fn a_link_that_cannot_have_the_slots_is_withdrawn_before_it_is_offered() {
     let card = Arc::new(Card { slots_max: Some(2), ..Card::default() });
     let mut pool = plain_pool(&card, Some(LinkKind::Tcp), 5);
     pool.reserve(3).expect("slots of the other link");
-    let offered: Vec<LinkKind> = pool.offer().iter().map(|one| one.link.kind()).collect();
+    let offered: Vec<LinkKind> = pool.offer().iter().map(|link| link.kind()).collect();
     assert_eq!(offered, [LinkKind::Tcp]);
     assert_eq!(pool.len(), 3);
     while pool.take().expect("slots").is_some() {}

@@ -67,12 +67,21 @@ receiver:
   job: {{ include "headwater.fullname" . }}
   world_size: {{ .Values.job.ranks }}
   epochs: 1
-  tcp_listen: 0.0.0.0:{{ .Values.job.linkPort }}
   {{- if .Values.job.checkpoints.volume }}
   checkpoint_dir: /var/lib/headwater/checkpoints
   resume: true
   {{- end }}
   {{- include "headwater.config.tiers" . | nindent 2 }}
+{{ include "headwater.config.links" (list . .Values.job.linkPort) }}
+{{- end -}}
+
+{{/* Where receivers listen: list ROOT PORT. */}}
+{{- define "headwater.config.links" -}}
+links:
+  tcp_listen: 0.0.0.0:{{ index . 1 }}
+  {{- if (index . 0).Values.sharedMemory.socketHostPath }}
+  shm_socket_dir: /run/headwater
+  {{- end }}
 {{- end -}}
 
 {{/* One rank of its own, which goes on without end. */}}
@@ -82,12 +91,12 @@ receiver:
   job: {{ include "headwater.fullname" . }}-publish
   world_size: 1
   epochs: 0
-  tcp_listen: 0.0.0.0:{{ $publish.linkPort }}
   {{- if $publish.checkpoints.volume }}
   checkpoint_dir: /var/lib/headwater/checkpoints
   resume: true
   {{- end }}
   {{- include "headwater.config.tiers" . | nindent 2 }}
+{{ include "headwater.config.links" (list . $publish.linkPort) }}
 publish:
   urls:
     {{- if $publish.losslessClients }}
@@ -105,9 +114,7 @@ workers:
 storage:
   {{- include "headwater.addresses.storage" . | nindent 2 }}
 {{- end }}
-{{- if .Values.sharedMemory.socketHostPath }}
-shm_socket_dir: /run/headwater
-{{- else }}
+{{- if not .Values.sharedMemory.socketHostPath }}
 links: [tcp]
 {{- end }}
 {{- end -}}
@@ -118,9 +125,9 @@ links: [tcp]
 {{- $tier := index . 1 -}}
 {{- $sections := dict
   "storage" (list "dataset" "hub" "storage")
-  "augment" (list "dataset" "augment")
-  "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver")
-  "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "publish") -}}
+  "augment" (list "dataset" "augment" "links")
+  "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver" "links")
+  "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "links" "publish") -}}
 {{- $known := include "headwater.config.shared" $root | fromYaml -}}
 {{- $known = mergeOverwrite $known (include (printf "headwater.config.%s" $tier) $root | fromYaml) -}}
 {{- $set := dict -}}

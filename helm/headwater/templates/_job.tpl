@@ -47,7 +47,7 @@ template:
         env:
           - name: HEADWATER_CONFIG
             value: /etc/headwater/headwater.toml
-          {{- include "headwater.env.field" (list $root "receiver" "tcp_advertise" "status.podIP") | nindent 10 }}
+          {{- include "headwater.env.field" (list $root "links" "tcp_advertise" "status.podIP") | nindent 10 }}
           {{- /* What JOB_COMPLETION_INDEX is made of too. */}}
           {{- range ternary (list "HW_TRIAL") (list "HEADWATER_RECEIVER__RANK" "RANK") (gt (int $job.trials) 0) }}
           - name: {{ . }}

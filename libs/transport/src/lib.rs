@@ -8,11 +8,11 @@
 //! Deliberately absent: leases' deadlines, retries of leases, the choice of samples, gRPC,
 //! pixels. A link moves bytes that somebody else decided on to the place somebody else named.
 #![deny(unsafe_code)]
+// What only a link uses that a build may leave out.
+#![cfg_attr(not(feature = "default"), allow(dead_code))]
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(feature = "conformance")]
-pub mod frames;
 mod link;
 pub mod links;
 mod memory;
@@ -21,13 +21,12 @@ mod metrics;
 pub mod packets;
 #[allow(unsafe_code)] // Options of sockets that no library reads in full.
 pub mod peer;
-pub mod rdma;
-pub mod shm;
-pub mod tcp;
-pub mod ucx;
 
-pub use link::contract::{ReceiverLink, SendsWhole, WorkerLink};
-pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
+pub use link::contract::{
+    AnswersRequests, Exchange, ReceiverLink, SendsWhole, TakesDeviceSlots, WorkerLink,
+};
+pub use link::terms::{Arrival, LinkError, LinkOffer, PeerId, SessionKey, Withdrawal};
+pub use links::LinkKind;
 pub use memory::part::{
     PartBuffer, PartMemory, PartRow, RowDraft, RowMemory, WholePart, WrittenRow,
 };

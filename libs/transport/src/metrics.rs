@@ -17,7 +17,7 @@ const STAGING: &str = "headwater_link_staging_in_use";
 const SLOTS: &str = "headwater_link_slots_mapped";
 const PEERS: &str = "headwater_link_peers";
 const PERMITTED: &str = "headwater_link_leases_permitted";
-const WORDS: &str = "headwater_link_words_waiting";
+const MESSAGES: &str = "headwater_link_words_waiting";
 
 /// Way of bytes, seen from this process.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ pub fn describe_metrics() {
         PERMITTED,
         "Leases that receivers permit this worker to write, by link"
     );
-    metrics::describe_gauge!(WORDS, "Messages that peers have not read yet, by link");
+    metrics::describe_gauge!(MESSAGES, "Messages that peers have not read yet, by link");
 }
 
 /// A whole part was delivered (out) or arrived (in).
@@ -150,9 +150,9 @@ pub(crate) fn leases_permitted(kind: LinkKind) -> Share {
     Share::new(gauge!(PERMITTED, "link" => kind.name()))
 }
 
-/// Words that a peer has not taken yet.
-pub(crate) fn words_waiting(kind: LinkKind) -> Share {
-    Share::new(gauge!(WORDS, "link" => kind.name()))
+/// Messages that a peer has not taken yet.
+pub(crate) fn messages_waiting(kind: LinkKind) -> Share {
+    Share::new(gauge!(MESSAGES, "link" => kind.name()))
 }
 
 #[cfg(test)]

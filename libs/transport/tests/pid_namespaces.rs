@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use headwater_core::Region;
 use headwater_transport::conformance::HERE;
+use headwater_transport::links::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::peer::PeerProcess;
-use headwater_transport::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::{
     Arrival, LeaseId, LinkKind, LinkOffer, PartPlace, PeerId, SessionKey, SlotId, SlotMemory,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_transport::conformance::{Harness as _, HostWindow, World, fill, holds, region};
-use headwater_transport::rdma::{self, RdmaPort};
+use headwater_transport::links::rdma::{self, RdmaPort};
 use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, SlotMemory, Withdrawal};
 use tokio::sync::mpsc;
 
@@ -26,10 +26,10 @@ async fn connected(within: Duration) -> Result<(), LinkError> {
     let mut harness = support::Rdma::new(2);
     harness.connect.handshake_timeout = within;
     let (arrivals, _reported) = mpsc::unbounded_channel();
-    let listening = harness.listen(arrivals).await;
+    let link = harness.listen(arrivals).await;
     let key = SessionKey::random().expect("random numbers");
-    listening.link.admit(PeerId(1), key.clone());
-    let offer = listening.link.offer([127, 0, 0, 1].into());
+    link.admit(PeerId(1), key.clone());
+    let offer = link.offer([127, 0, 0, 1].into());
     harness.connect(&offer, &key).await.map(drop)
 }
 
@@ -116,8 +116,8 @@ fn after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again() {
         let (slot, memory) = world.add_slot(1 << 16);
         let (on_gpu, device_slot) = (SlotMemory::private(4096, false), world.slot_id());
         let window = Arc::new(HostWindow(on_gpu.expect("memory")));
-        let rdma = world.rdma().expect("of the rdma link");
-        rdma.add_device_slot(device_slot, Arc::clone(&window) as _).expect("the slot is added");
+        let slots = world.receiver().takes_device_slots().expect("the rdma link does");
+        slots.add_device_slot(device_slot, Arc::clone(&window) as _).expect("the slot is added");
         let before = world.worker().await;
         let place = world.expect(before.id, slot, &[region(0, 4096)]);
         before.deliver(&place).await.expect("delivered");

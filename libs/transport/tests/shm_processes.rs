@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use headwater_core::Region;
 use headwater_transport::conformance::HERE;
-use headwater_transport::shm::{self, ShmConnect, ShmListen};
+use headwater_transport::links::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::{
     Arrival, LeaseId, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId,
     SlotMemory, Withdrawal,

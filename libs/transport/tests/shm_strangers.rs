@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use headwater_transport::conformance::HERE;
-use headwater_transport::shm::{self, ShmConnect, ShmListen};
+use headwater_transport::links::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::net::{
@@ -169,7 +169,7 @@ async fn a_receiver_of_another_user_is_not_told_the_key_unless_allowed() {
     let Some(mut stranger) = Stranger::start("receiver", &name) else { return };
     let connected = shm::connect(&offer(&name), &KEY, &ShmConnect::default()).await;
     let error = connected.map(drop).expect_err("another user's").to_string();
-    assert!(error.contains("user 65534") && error.contains("augment.shm_allow_uids"), "{error}");
+    assert!(error.contains("user 65534") && error.contains("links.shm_allow_uids"), "{error}");
     stranger.until("heard 0 bytes");
     drop(stranger);
 

@@ -5,7 +5,7 @@ mod sync {
     pub(crate) use loom::sync::Mutex;
 }
 
-#[path = "../src/tcp/gate.rs"]
+#[path = "../src/links/tcp/gate.rs"]
 mod gate;
 
 use gate::Gate;

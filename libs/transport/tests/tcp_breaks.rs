@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_transport::conformance::{HERE, Peer, World, holds, region};
-use headwater_transport::tcp::{self, TcpConnect};
+use headwater_transport::links::tcp::{self, TcpConnect};
 use headwater_transport::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, SlotId, Withdrawal,
 };

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use headwater_transport::conformance::{HERE, World, region};
+use headwater_transport::links::tcp;
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, WorkerLink, tcp,
+    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, WorkerLink,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -5,7 +5,7 @@ mod support;
 mod ucx_exit;
 
 use headwater_transport::LinkError;
-use headwater_transport::ucx;
+use headwater_transport::links::ucx;
 
 /// `None`, loudly, where UCX is not installed.
 fn harness() -> Option<support::Ucx> {

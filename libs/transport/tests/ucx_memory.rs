@@ -3,7 +3,7 @@
 mod support;
 
 use headwater_transport::LinkKind;
-use headwater_transport::ucx;
+use headwater_transport::links::ucx;
 use support::counts::batches_need_no_registration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,20 +1,17 @@
 //! Both ends of every link that is measured.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use headwater_transport::links::{self, ConnectChoices, ListenChoices};
-use headwater_transport::rdma::{RdmaConnect, RdmaListen};
-use headwater_transport::tcp::{TcpConnect, TcpListen};
-use headwater_transport::ucx::UcxConnect;
+use headwater_transport::links::{self, ConnectOptions, ListenOptions};
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId, SlotMemory, WorkerLink,
+    Arrival, LinkError, LinkOffer, PeerId, ReceiverLink, SessionKey, SlotId, SlotMemory, WorkerLink,
 };
 use tokio::sync::mpsc;
 
 use super::orders::Invited;
-use super::plan::{Plan, WorkerPlan};
+use super::plan::Plan;
 use super::talk::WorkerTalk;
 use super::ways::Route;
 
@@ -25,7 +22,7 @@ pub(super) const PARTS_AT_ONCE: usize = 4;
 pub(super) struct Listening {
     pub(super) route: Route,
     pub(super) peer: PeerId,
-    pub(super) end: links::Listening,
+    pub(super) link: Arc<dyn ReceiverLink>,
     key: SessionKey,
 }
 
@@ -39,25 +36,24 @@ pub(super) async fn listen(
         .map(|_| SlotMemory::shared(plan.slot_bytes(), false))
         .map(|memory| memory.map(Arc::new).map_err(io::Error::other))
         .collect::<io::Result<_>>()?;
-    for (number, route) in (1..).zip(Route::ALL) {
-        let wanted = plan.links.contains(&route.kind());
-        if !wanted || (route == Route::TcpTls && plan.tls.is_none()) {
+    for (number, route) in (1..).zip(Route::all()) {
+        let wanted = plan.links.contains(&route.kind);
+        if !wanted || (route.encrypted && plan.options.tls.is_none()) {
             continue;
         }
-        let opened = listen_one(plan, route, arrivals.clone()).await.and_then(|end| {
+        let opened = listen_one(plan, route, arrivals.clone()).await.and_then(|link| {
             let mut slots = (0..).zip(&slots);
-            let mut add = |(slot, memory)| end.link.add_slot(SlotId(slot), Arc::clone(memory));
+            let mut add = |(slot, memory)| link.add_slot(SlotId(slot), Arc::clone(memory));
             slots.try_for_each(&mut add)?;
-            Ok(end)
+            Ok(link)
         });
         match opened {
-            Ok(end) => {
+            Ok(link) => {
                 let (peer, key) = (PeerId(number), SessionKey::random()?);
-                end.link.admit(peer, key.clone());
-                listening.push(Listening { route, peer, end, key });
+                link.admit(peer, key.clone());
+                listening.push(Listening { route, peer, link, key });
             }
-            // Every machine has these.
-            Err(error) if matches!(route.kind(), LinkKind::Shm | LinkKind::Tcp) => {
+            Err(error) if route.kind.facts().is_everywhere => {
                 return Err(io::Error::other(error));
             }
             Err(error) => absent.push(error.to_string()),
@@ -70,52 +66,36 @@ async fn listen_one(
     plan: &Plan,
     route: Route,
     arrivals: mpsc::UnboundedSender<Arrival>,
-) -> Result<links::Listening, LinkError> {
-    let slots_bytes = plan.slot_bytes() * u64::from(plan.slots);
-    let choices = ListenChoices {
-        tcp: TcpListen {
-            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
-            tls: plan.tls.clone().filter(|_| route == Route::TcpTls),
-            ..TcpListen::default()
-        },
-        rdma: RdmaListen { port: plan.rdma_port.clone(), slots_bytes, ..RdmaListen::default() },
-        ..ListenChoices::default()
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
+    let options = ListenOptions {
+        tls: plan.options.tls.clone().filter(|_| route.encrypted),
+        slots_bytes: plan.slots_bytes(),
+        ..plan.options.clone()
     };
-    links::listen(route.kind(), &choices, arrivals).await
+    links::listen(route.kind, &options, arrivals).await
 }
 
 /// The worker's end of an invited link.
 pub(super) async fn connect(
     invited: &Invited,
-    own: &WorkerPlan,
+    own: &ConnectOptions,
     talk: &WorkerTalk,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     let Invited { route, address, key } = invited;
-    let offer = LinkOffer { kind: route.kind(), address: address.clone() };
-    let staging_buffers = PARTS_AT_ONCE + 2;
-    let choices = ConnectChoices {
-        tcp: TcpConnect {
-            staging_buffers,
-            tls: own.tls.clone().filter(|_| *route == Route::TcpTls),
-            ..TcpConnect::default()
-        },
-        rdma: RdmaConnect {
-            port: own.rdma_port.clone(),
-            staging_buffers,
-            queue_pairs: own.rdma_queue_pairs,
-            ..RdmaConnect::default()
-        },
-        ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
-        ..ConnectChoices::default()
+    let offer = LinkOffer { kind: route.kind, address: address.clone() };
+    let options = ConnectOptions {
+        tls: own.tls.clone().filter(|_| route.encrypted),
+        staging_buffers: PARTS_AT_ONCE + 2,
+        ..own.clone()
     };
-    links::connect(&offer, key, &choices, talk).await
+    links::connect(&offer, key, &options, talk).await
 }
 
 // === impl Listening ===
 
 impl Listening {
     pub(super) fn invite(&self) -> Invited {
-        let offer = self.end.link.offer(Ipv4Addr::LOCALHOST.into());
+        let offer = self.link.offer(Ipv4Addr::LOCALHOST.into());
         let (address, key) = (offer.address, self.key.clone());
         Invited { route: self.route, address, key }
     }

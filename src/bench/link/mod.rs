@@ -17,7 +17,7 @@ mod tools;
 mod ways;
 mod worker;
 
-pub(crate) use plan::{Plan, WorkerPlan};
+pub(crate) use plan::Plan;
 pub(crate) use receiver::receiver;
 pub(crate) use report::Summary;
 pub(crate) use worker::worker;

@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn an_invitation_survives_a_command_line() {
         let link = |route, address: &[u8], key| Invited {
-            route,
+            route: Route::from_name(route).expect("a route"),
             address: address.to_vec(),
             key: SessionKey([key; 32]),
         };
         let invitation = Invitation {
-            links: vec![link(Route::Shm, b"@name", 1), link(Route::Rdma, b"", 255)],
+            links: vec![link("shm", b"@name", 1), link("tcp-tls", b"", 255)],
             raw: "127.0.0.1:1".into(),
             batch_samples: 32,
             part_samples: 8,
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn orders_survive_a_line() {
-        let order = Order { way: Way::ShmFill, batches: 3, first_lease: 77 };
+        let order = Order { way: Way::PrivateFill, batches: 3, first_lease: 77 };
         assert_eq!(Order::decode(&order.encode()), Some(order));
         assert_eq!(Order::decode("sideways 1 2"), None);
     }

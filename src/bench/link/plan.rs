@@ -2,8 +2,7 @@
 
 use headwater_core::{Dtype, Layout, Recipe, Region};
 use headwater_transport::LinkKind;
-use headwater_transport::rdma::RdmaPort;
-use headwater_transport::tcp::{ConnectTls, ListenTls};
+use headwater_transport::links::{Demand, ListenOptions};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -20,21 +19,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     /// Slots of the receiver.
     pub(crate) slots: u32,
-    /// The receiver's end of an encrypted tcp link; `None`: it is not measured.
-    pub(crate) tls: Option<ListenTls>,
-    /// The receiver's RDMA port.
-    pub(crate) rdma_port: RdmaPort,
-}
-
-/// The worker process's own settings.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerPlan {
-    /// Its end of an encrypted tcp link.
-    pub(crate) tls: Option<ConnectTls>,
-    /// Its RDMA port.
-    pub(crate) rdma_port: RdmaPort,
-    /// Queue pairs of the rdma link, and of `ib_write_bw`.
-    pub(crate) rdma_queue_pairs: u32,
+    /// The receiver's ends. Encrypted links are measured only if it says how.
+    pub(crate) options: ListenOptions,
 }
 
 // === impl Plan ===
@@ -48,8 +34,7 @@ impl Default for Plan {
             batches: 40,
             rounds: 7,
             slots: 4,
-            tls: None,
-            rdma_port: RdmaPort::default(),
+            options: ListenOptions { demand: Demand::Measured, ..ListenOptions::default() },
         }
     }
 }
@@ -59,6 +44,12 @@ impl Plan {
     #[must_use]
     pub(crate) fn slot_bytes(&self) -> u64 {
         self.layout().len_bytes()
+    }
+
+    /// Bytes of all slots.
+    #[must_use]
+    pub(crate) fn slots_bytes(&self) -> u64 {
+        self.slot_bytes() * u64::from(self.slots)
     }
 
     /// Regions of each part of a batch.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headwater_core::Region;
-use headwater_transport::rdma;
+use headwater_transport::links::Workload;
 use headwater_transport::{Arrival, LeaseId, PartPlace, PeerId, SlotId};
 use tokio::sync::mpsc;
 
@@ -16,13 +16,12 @@ use super::orders::{Invitation, Order, cpu_time};
 use super::plan::Plan;
 use super::report::{Figures, Report};
 use super::talk::ReceiverTalk;
-use super::tools::{Writes, Yard};
+use super::tools::Yard;
 use super::ways::Way;
 use super::{raw, tools};
 
 struct Bench {
     plan: Plan,
-    queue_pairs: u32,
     parts: Vec<Arc<[Region]>>,
     links: Vec<Listening>,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
@@ -44,18 +43,16 @@ pub(super) fn place(plan: &Plan, parts: &[Arc<[Region]>], first_lease: u64, i: u
 }
 
 /// Measures every way. `start` starts the other process, which calls `worker` with the text it is
-/// given, with its standard input and output piped. `queue_pairs` is what that process connects
-/// the rdma link with.
+/// given, with its standard input and output piped.
 ///
 /// # Errors
 /// A link cannot be set up, or the other process fails.
 pub(crate) async fn receiver(
     plan: &Plan,
-    queue_pairs: u32,
     start: impl FnOnce(&str) -> io::Result<Child>,
 ) -> io::Result<Report> {
-    let (mut bench, mut absent) = Bench::set_up(plan, queue_pairs, start).await?;
-    let ways = Way::ALL.into_iter().filter(|way| bench.has(*way));
+    let (mut bench, mut absent) = Bench::set_up(plan, start).await?;
+    let ways = Way::all().into_iter().filter(|way| bench.has(*way));
     let mut ways: Vec<(Way, Vec<Figures>)> = ways.map(|way| (way, Vec::new())).collect();
     for round in 0..=plan.rounds {
         let mut failed = Vec::new();
@@ -65,7 +62,7 @@ pub(crate) async fn receiver(
                 Ok(_) if round == 0 => {}
                 Ok(figures) => rounds.push(figures),
                 // A program that is not installed, or does not work here.
-                Err(error) if matches!(way, Way::IbWrite | Way::IbWriteAsLink | Way::UcxPut) => {
+                Err(error) if matches!(way, Way::Reference(_)) => {
                     absent.push(error.to_string());
                     failed.push(*way);
                 }
@@ -74,7 +71,7 @@ pub(crate) async fn receiver(
         }
         ways.retain(|(way, _)| !failed.contains(way));
     }
-    let compared = ways.iter().filter_map(|(way, _)| Some((*way, bench.writes(*way)?.to_string())));
+    let compared = ways.iter().filter_map(|(way, _)| Some((*way, bench.about(*way)?)));
     let compared = compared.collect();
     Ok(Report { batch_bytes: plan.slot_bytes(), ways, compared, absent })
 }
@@ -84,7 +81,6 @@ pub(crate) async fn receiver(
 impl Bench {
     async fn set_up(
         plan: &Plan,
-        queue_pairs: u32,
         start: impl FnOnce(&str) -> io::Result<Child>,
     ) -> io::Result<(Self, Vec<String>)> {
         let (sender, arrivals) = mpsc::unbounded_channel();
@@ -98,8 +94,8 @@ impl Bench {
             slots: plan.slots,
         };
         let mut worker = ReceiverTalk::new(start(&invitation.encode())?)?;
-        let rdma = links.iter().find_map(|listening| listening.end.rdma.clone());
-        for (route, reason) in worker.until_ready(rdma.as_deref())? {
+        let ends: Vec<_> = links.iter().map(|listening| Arc::clone(&listening.link)).collect();
+        for (route, reason) in worker.until_ready(&ends)? {
             links.retain(|listening| listening.route != route);
             absent.push(reason);
         }
@@ -108,69 +104,61 @@ impl Bench {
         let batch = vec![1; plan.slot_bytes() as usize];
         let (source, target, plan) = (batch.clone(), batch, plan.clone());
         let next_lease = 1;
-        let bench = Self {
-            plan,
-            queue_pairs,
-            parts,
-            links,
-            arrivals,
-            raw,
-            worker,
-            next_lease,
-            source,
-            target,
-        };
+        let bench = Self { plan, parts, links, arrivals, raw, worker, next_lease, source, target };
         Ok((bench, absent))
     }
 
-    /// Whether the machine has what the way needs. A yardstick needs its link.
+    /// Whether the machine has what the way needs. A yardstick needs a link that is compared with it.
     fn has(&self, way: Way) -> bool {
         match way {
-            Way::RawSocket => self.has(Way::Tcp),
-            Way::PrivateFill => self.has(Way::ShmFill),
-            Way::IbWrite | Way::IbWriteAsLink => self.has(Way::Rdma),
-            Way::UcxPut => self.has(Way::Ucx),
-            _ => match way.route() {
-                Some(route) => self.links.iter().any(|listening| listening.route == route),
-                None => true,
-            },
+            Way::Memcpy => true,
+            Way::Link(route) | Way::Fill(route) => {
+                self.links.iter().any(|listening| listening.route == route)
+            }
+            Way::RawSocket | Way::Reference(_) | Way::PrivateFill => {
+                Way::pairs().into_iter().any(|(_, link, other)| other == way && self.has(link))
+            }
         }
     }
 
-    /// The work of `ib_write_bw`, if it measures this way.
-    fn writes(&self, way: Way) -> Option<Writes> {
-        match way {
-            Way::IbWrite => Some(Writes::usual(self.queue_pairs)),
-            Way::IbWriteAsLink => {
-                let lengths = || self.parts[0].iter().map(|region| region.len_bytes);
-                let slots_bytes = self.plan.slot_bytes() * u64::from(self.plan.slots);
-                let parts_bytes = lengths().sum::<u64>() * ends::PARTS_AT_ONCE as u64;
-                let longest = lengths().max().unwrap_or(1);
-                Some(Writes::as_link(longest, slots_bytes + parts_bytes, self.queue_pairs))
-            }
-            _ => None,
+    /// What a program of others is made to do, if it measures this way.
+    fn about(&self, way: Way) -> Option<String> {
+        let Way::Reference(reference) = way else { return None };
+        (reference.run)(&self.workload()).ok()?.about
+    }
+
+    fn workload(&self) -> Workload<'_> {
+        let lengths = || self.parts[0].iter().map(|region| region.len_bytes);
+        let parts_bytes = lengths().sum::<u64>() * ends::PARTS_AT_ONCE as u64;
+        Workload {
+            options: &self.plan.options,
+            tcp_port: 0,
+            bytes: self.bytes(),
+            region_bytes: lengths().max().unwrap_or(1),
+            memory_bytes: self.plan.slots_bytes() + parts_bytes,
         }
+    }
+
+    /// Bytes of one measurement.
+    fn bytes(&self) -> u64 {
+        let regions = self.parts.iter().flat_map(|part| part.iter());
+        regions.map(|region| region.len_bytes).sum::<u64>() * u64::from(self.plan.batches)
     }
 
     async fn measure(&mut self, way: Way) -> io::Result<Figures> {
         let batches = self.plan.batches;
         let count = u64::from(batches) * self.parts.len() as u64;
-        let bytes = self.parts.iter().flat_map(|part| part.iter()).map(|r| r.len_bytes);
-        let bytes = bytes.sum::<u64>() * u64::from(batches);
-        if let Some(writes) = self.writes(way) {
-            let port = rdma::chosen(&self.plan.rdma_port).map_err(io::Error::other)?;
-            return tools::ib_write_bw(&port, writes).map(Figures::of);
-        }
-        if way == Way::UcxPut {
-            return tools::ucx_perftest(bytes).map(Figures::of);
+        let bytes = self.bytes();
+        if let Way::Reference(reference) = way {
+            return tools::measure(reference, self.workload()).map(Figures::of);
         }
         let order = Order { way, batches, first_lease: self.next_lease };
         let route = self.links.iter().find(|listening| Some(listening.route) == way.route());
         let peer = route.map(|listening| listening.peer);
-        if let Some(Listening { end, peer, .. }) = route {
+        if let Some(Listening { link, peer, .. }) = route {
             self.next_lease += count;
             for i in 0..count {
-                end.link.expect(*peer, place(&self.plan, &self.parts, order.first_lease, i));
+                link.expect(*peer, place(&self.plan, &self.parts, order.first_lease, i));
             }
         }
         let (start, cpu) = (Instant::now(), cpu_time());
@@ -214,8 +202,8 @@ impl Bench {
 
 impl Figures {
     fn of(yard: Yard) -> Self {
-        let Yard { gb_per_s, cpu, bytes } = yard;
-        let cpu_s_per_gb = cpu.as_secs_f64() / (bytes as f64 / 1e9);
-        Self { gb_per_s, cpu_s_per_gb, part: std::time::Duration::ZERO }
+        let Yard { moved, cpu } = yard;
+        let cpu_s_per_gb = cpu.as_secs_f64() / (moved.bytes as f64 / 1e9);
+        Self { gb_per_s: moved.gb_per_s, cpu_s_per_gb, part: std::time::Duration::ZERO }
     }
 }

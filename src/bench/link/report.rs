@@ -23,7 +23,7 @@ pub(crate) struct Figures {
 pub(crate) struct Report {
     /// Bytes of one batch.
     pub(crate) batch_bytes: u64,
-    /// In the order of [`Way::ALL`], with one entry per round. Ways that were not measured are
+    /// In the order of [`Way::all`], with one entry per round. Ways that were not measured are
     /// left out.
     pub(crate) ways: Vec<(Way, Vec<Figures>)>,
     /// What the programs that others wrote were made to do.
@@ -64,16 +64,6 @@ pub(crate) struct Ratio {
     pub(crate) ratio: f64,
 }
 
-/// Ways that are compared with each other.
-const PAIRS: [(&str, Way, Way); 6] = [
-    ("tcp / raw socket", Way::Tcp, Way::RawSocket),
-    ("tcp with tls / tcp", Way::TcpTls, Way::Tcp),
-    ("rdma / ib_write_bw", Way::Rdma, Way::IbWrite),
-    ("rdma / ib_write_bw-as-link", Way::Rdma, Way::IbWriteAsLink),
-    ("ucx / ucx_perftest", Way::Ucx, Way::UcxPut),
-    ("shm fill / private fill", Way::ShmFill, Way::PrivateFill),
-];
-
 // === impl Report ===
 
 impl Report {
@@ -101,14 +91,13 @@ impl Report {
     #[must_use]
     pub(crate) fn summary(&self) -> Summary {
         let rows = self.ways.iter().filter_map(|(way, _)| Some(row(*way, self.median(*way)?)));
-        let ratio = |(name, way, to): (&str, Way, Way)| {
-            Some(Ratio { name: name.to_owned(), ratio: self.ratio(way, to)? })
-        };
+        let ratio =
+            |(name, way, to): (String, Way, Way)| Some(Ratio { name, ratio: self.ratio(way, to)? });
         let compared = self.compared.iter().map(|(way, what)| format!("{}: {what}", way.name()));
         Summary {
             batch_bytes: self.batch_bytes,
             rows: rows.collect(),
-            ratios: PAIRS.into_iter().filter_map(ratio).collect(),
+            ratios: Way::pairs().into_iter().filter_map(ratio).collect(),
             compared: compared.collect(),
             absent: self.absent.clone(),
         }
@@ -116,15 +105,17 @@ impl Report {
 }
 
 fn row(way: Way, Figures { gb_per_s, cpu_s_per_gb, part }: Figures) -> Row {
-    // `ib_write_bw` takes longer to start, because it fills all that memory, than to measure.
-    let costs = !matches!(way, Way::ShmEmpty | Way::IbWriteAsLink);
-    let has_parts = !matches!(way, Way::IbWriteAsLink | Way::IbWrite | Way::UcxPut);
+    let reference = match way {
+        Way::Reference(reference) => Some(reference),
+        _ => None,
+    };
+    let costs = !way.is_empty() && reference.is_none_or(|reference| reference.counts_cpu);
     Row {
-        way: way.name().to_owned(),
+        way: way.name(),
         is_yardstick: way.route().is_none(),
-        bytes_per_s: (way != Way::ShmEmpty).then_some(gb_per_s * 1e9),
+        bytes_per_s: (!way.is_empty()).then_some(gb_per_s * 1e9),
         cpu_s_per_gb: costs.then_some(cpu_s_per_gb),
-        part_us: has_parts.then_some(part.as_secs_f64() * 1e6),
+        part_us: reference.is_none().then_some(part.as_secs_f64() * 1e6),
     }
 }
 
@@ -157,7 +148,10 @@ fn shown(figure: Option<f64>, decimals: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use headwater_transport::LinkKind;
+
     use super::*;
+    use crate::bench::link::ways::Route;
 
     #[test]
     fn both_forms_have_the_median_round_and_leave_out_what_a_way_does_not_have() {
@@ -166,12 +160,13 @@ mod tests {
             cpu_s_per_gb: 1.0 / gb_per_s,
             part: Duration::from_micros(500),
         };
+        let link = |kind| Way::Link(Route { kind, encrypted: false });
         let report = Report {
             batch_bytes: 33_400_000,
             ways: vec![
                 (Way::RawSocket, [1.0, 4.0, 2.0].map(round).to_vec()),
-                (Way::Tcp, [2.0, 2.0, 3.0].map(round).to_vec()),
-                (Way::ShmEmpty, [9.0; 3].map(round).to_vec()),
+                (link(LinkKind::Tcp), [2.0, 2.0, 3.0].map(round).to_vec()),
+                (link(LinkKind::Shm), [9.0; 3].map(round).to_vec()),
             ],
             compared: Vec::new(),
             absent: vec!["rdma: no port".to_owned()],

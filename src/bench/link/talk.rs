@@ -1,15 +1,15 @@
 //! What the two processes say over the worker's standard input and output, a line each.
 //!
-//! While it connects, the worker asks for what its rdma link needs and says which links it cannot
+//! While it connects, the worker asks for what its links need and says which links it cannot
 //! have; then it is ready for orders.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use headwater_core::hex;
-use headwater_transport::rdma::{Exchange, RdmaReceiver};
-use headwater_transport::{LinkError, LinkKind};
+use headwater_transport::{Exchange, LinkError, LinkKind, ReceiverLink};
 
 use super::orders::{Order, Spent, unhex};
 use super::ways::Route;
@@ -39,11 +39,10 @@ impl ReceiverTalk {
         Ok(Self { child, orders, answers: BufReader::new(answers) })
     }
 
-    /// Answers the worker (for the `rdma` link, if there is one) until it has connected all links
-    /// that it can. Returns a sentence for each link that it cannot connect.
+    /// Answers the worker until it has connected all links that it can. Returns a sentence for each link that it cannot connect.
     pub(super) fn until_ready(
         &mut self,
-        rdma: Option<&dyn RdmaReceiver>,
+        links: &[Arc<dyn ReceiverLink>],
     ) -> io::Result<Vec<(Route, String)>> {
         let mut without = Vec::new();
         loop {
@@ -51,9 +50,11 @@ impl ReceiverTalk {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 [READY] => return Ok(without),
-                [ASK, request] => {
-                    let (rdma, request) = rdma.zip(unhex(request)).ok_or_else(|| unknown(&line))?;
-                    let answer = rdma.answer(&request);
+                [ASK, kind, request] => {
+                    let link = links.iter().find(|link| link.kind().name() == kind);
+                    let link = link.and_then(|link| link.answers_requests());
+                    let (link, request) = link.zip(unhex(request)).ok_or_else(|| unknown(&line))?;
+                    let answer = link.answer(&request);
                     writeln!(self.orders, "{}", hex(&answer))?;
                 }
                 [WITHOUT, route, reason] => {
@@ -120,14 +121,13 @@ impl WorkerTalk {
 
 #[async_trait]
 impl Exchange for WorkerTalk {
-    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+    async fn exchange(&self, kind: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
         let asked = || {
-            writeln!(io::stdout(), "{ASK} {}", hex(&request))?;
+            writeln!(io::stdout(), "{ASK} {kind} {}", hex(&request))?;
             let mut line = String::new();
             io::stdin().lock().read_line(&mut line)?;
             unhex(line.trim()).ok_or_else(|| io::Error::other("no answer"))
         };
-        asked()
-            .map_err(|error| LinkError::Closed { kind: LinkKind::Rdma, reason: error.to_string() })
+        asked().map_err(|error| LinkError::Closed { kind, reason: error.to_string() })
     }
 }

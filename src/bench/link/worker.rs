@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headwater_core::Region;
-use headwater_transport::{LinkError, LinkKind, PartBuffer, PartPlace, WorkerLink};
+use headwater_transport::links::ConnectOptions;
+use headwater_transport::{LinkError, PartBuffer, PartPlace, WorkerLink};
 
 use super::ends::{self, PARTS_AT_ONCE};
 use super::orders::{Invitation, Order, Spent, cpu_time};
-use super::plan::{Plan, WorkerPlan};
+use super::plan::Plan;
 use super::raw;
 use super::talk::WorkerTalk;
 use super::ways::{Route, Way};
@@ -32,7 +33,7 @@ struct Worker {
 ///
 /// # Errors
 /// The invitation or an order is not understood, or a link fails.
-pub(crate) async fn worker(invitation: &str, own: &WorkerPlan) -> io::Result<()> {
+pub(crate) async fn worker(invitation: &str, own: &ConnectOptions) -> io::Result<()> {
     let invitation = Invitation::decode(invitation);
     let invitation = invitation.ok_or_else(|| io::Error::other("not an invitation"))?;
     let talk = WorkerTalk;
@@ -51,7 +52,7 @@ pub(crate) async fn worker(invitation: &str, own: &WorkerPlan) -> io::Result<()>
 impl Worker {
     async fn connect(
         invitation: &Invitation,
-        own: &WorkerPlan,
+        own: &ConnectOptions,
         talk: &WorkerTalk,
     ) -> io::Result<Self> {
         let plan = invitation.plan();
@@ -59,7 +60,7 @@ impl Worker {
         for invited in &invitation.links {
             match ends::connect(invited, own, talk).await {
                 Ok(link) => links.push((invited.route, link)),
-                Err(error) if matches!(invited.route.kind(), LinkKind::Shm | LinkKind::Tcp) => {
+                Err(error) if invited.route.kind.facts().is_everywhere => {
                     return Err(io::Error::other(error));
                 }
                 Err(error) => talk.without(invited.route, &error)?,
@@ -73,16 +74,16 @@ impl Worker {
 
     async fn obey(&mut self, order: Order) -> io::Result<()> {
         match order.way {
-            Way::Memcpy | Way::IbWrite | Way::IbWriteAsLink | Way::UcxPut => Ok(()),
+            Way::Memcpy | Way::Reference(_) => Ok(()),
             Way::RawSocket => {
                 let batch = &self.memory[..self.plan.slot_bytes() as usize];
                 raw::send(&mut self.raw, batch, order.batches)
             }
-            Way::Tcp | Way::TcpTls | Way::Rdma | Way::Ucx => {
+            Way::Link(_) if !order.way.is_empty() => {
                 self.push(self.link(order)?, order).await.map_err(io::Error::other)
             }
-            Way::ShmEmpty | Way::ShmFill => {
-                let fill = order.way == Way::ShmFill;
+            Way::Link(_) | Way::Fill(_) => {
+                let fill = !order.way.is_empty();
                 self.render(self.link(order)?, order, fill).await.map_err(io::Error::other)
             }
             Way::PrivateFill => {
@@ -118,8 +119,8 @@ impl Worker {
     /// Some parts at a time, unrendered.
     async fn push(&self, link: &Arc<dyn WorkerLink>, order: Order) -> Result<(), LinkError> {
         let count = u64::from(order.batches) * self.parts.len() as u64;
-        // Registered memory has pages of its own from the beginning.
-        let touched = order.way != Way::Rdma;
+        // Memory that is registered with a card has pages of its own from the beginning.
+        let touched = !link.kind().facts().needs_card;
         let mut running = tokio::task::JoinSet::new();
         for i in 0..count {
             if running.len() == PARTS_AT_ONCE {

@@ -13,7 +13,7 @@ use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// Version of these messages.
 pub(super) const VERSION: u32 = 4;
-/// Longest line: some addresses of UCX, of 64 KiB at most, whose bytes stand there as numbers.
+/// Longest line: some addresses of links, of 64 KiB at most, whose bytes stand there as numbers.
 const LINE_MAX_BYTES: u64 = 1 << 20;
 /// Longest silence of the other side; a round of parts takes far less.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,12 +53,11 @@ pub(super) struct Welcome {
 pub(super) struct Rates {
     /// The network interface towards the other side.
     pub(super) tcp: Option<f64>,
-    /// The port that the `rdma` link uses, or the fastest one if it uses none.
+    /// The port of a card that a link takes, or the fastest one if none takes one.
     pub(super) rdma: Option<f64>,
 }
 
-/// A link and how to connect to it. The `rdma` link is offered several times, to be measured with other numbers of
-/// queue pairs each time.
+/// A link and how to connect to it. A link with a number that has to be tried out is offered several times.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Offered {
     kind: String,

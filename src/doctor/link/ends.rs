@@ -1,27 +1,26 @@
 //! Opening the two ends of links.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use headwater_config::Config;
 use headwater_inventory::Machine;
-use headwater_transport::links::{self, ConnectChoices, ListenChoices, Listening};
-use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaPort};
-use headwater_transport::shm::{ShmConnect, ShmListen};
-use headwater_transport::tcp::{TcpConnect, TcpListen};
-use headwater_transport::ucx::{UcxConnect, UcxListen};
+use headwater_transport::links::{
+    self, CardPort, ConnectOptions, Demand, LinksConfig, ListenOptions,
+};
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotMemory, WorkerLink,
+    Arrival, Exchange, LinkError, LinkKind, LinkOffer, PeerId, ReceiverLink, SessionKey,
+    SlotMemory, WorkerLink,
 };
 use tokio::sync::{Mutex, mpsc};
 
 use super::control::{Answered, Ask, Control, Rates};
-use super::{PART_BYTES, PARTS_AT_ONCE, QUEUE_PAIRS, SLOT};
+use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// A receiver's end.
 pub(super) struct Opened {
-    pub(super) listening: Listening,
+    pub(super) link: Arc<dyn ReceiverLink>,
     /// Who may connect, one after the other.
     pub(super) admitted: Vec<(PeerId, SessionKey)>,
     pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
@@ -38,12 +37,15 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
     };
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
     let named = |kind: LinkKind| receiver.links.iter().any(|link| link == kind.name());
-    for kind in [LinkKind::Shm, LinkKind::Rdma, LinkKind::Ucx, LinkKind::Tcp] {
-        let has_rdma =
-            opened.iter().any(|opened: &Opened| opened.listening.link.kind() == LinkKind::Rdma);
-        if kind == LinkKind::Ucx && has_rdma && !named(kind) {
-            // A receiver does not offer it either; and UCX may take its time over a card.
-            closed.push("ucx is left out beside rdma: name it in receiver.links there".to_owned());
+    for kind in LinkKind::ALL {
+        let supersedes =
+            |opened: &&Opened| kind.facts().superseded_by.contains(&opened.link.kind());
+        if let Some(better) = opened.iter().find(supersedes).filter(|_| !named(kind)) {
+            // A receiver does not offer it either; and it may take its time over a card.
+            let better = better.link.kind();
+            closed.push(format!(
+                "{kind} is left out beside {better}: name it in receiver.links there"
+            ));
             continue;
         }
         match open_one(config, kind, local, &memory).await {
@@ -61,72 +63,47 @@ async fn open_one(
     memory: &Arc<SlotMemory>,
 ) -> Result<Opened, LinkError> {
     let (sender, arrivals) = mpsc::unbounded_channel();
-    let receiver = &config.receiver;
-    let dir = &receiver.shm_socket_dir;
-    let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
-    // Over sockets ucx says nothing of the machine, but to who has chosen it.
-    let chosen = receiver.links.iter().any(|link| link == LinkKind::Ucx.name());
-    let (port, slots_bytes) = (receiver.rdma_port(), memory.len_bytes());
-    let choices = ListenChoices {
-        shm: ShmListen {
-            socket_dir,
-            allow_uids: receiver.shm_allow_uids.clone(),
-            ..ShmListen::default()
-        },
+    // A poor one says nothing of the machine, but to who has chosen it.
+    let chosen = config.receiver.links.iter().any(|link| link == kind.name());
+    let options = ListenOptions {
         // Where the control connection came in, data can too.
-        tcp: TcpListen { bind: SocketAddr::new(local, 0), ..TcpListen::default() },
-        ucx: UcxListen {
-            rdma_only: !chosen,
-            devices: receiver.ucx_devices(),
-            ..UcxListen::default()
-        },
-        rdma: RdmaListen { port, slots_bytes, ..RdmaListen::default() },
-        ..ListenChoices::default()
+        config: config.links.clone().listening_on(local),
+        demand: if chosen { Demand::Measured } else { Demand::AmongOthers },
+        slots_bytes: memory.len_bytes(),
+        near_cards: config.receiver.near_cards(),
+        ..ListenOptions::default()
     };
-    let listening = links::listen(kind, &choices, sender).await?;
+    let link = links::listen(kind, &options, sender).await?;
     let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
-    listening.link.add_slot(SLOT, Arc::clone(memory))?;
+    link.add_slot(SLOT, Arc::clone(memory))?;
     let mut admitted = Vec::new();
-    // Those of the list, and those that the other side is configured to have.
-    let sessions = if kind == LinkKind::Rdma { QUEUE_PAIRS.len() + 1 } else { 1 };
+    // One for each number that is tried, and for the one that the other side is configured to have.
+    let sessions = kind.facts().tuned.as_ref().map_or(1, |tuned| tuned.tried.len() + 1);
     for number in 0..sessions {
         let (peer, key) = (PeerId(number as u64), SessionKey::random().map_err(setup)?);
-        listening.link.admit(peer, key.clone());
+        link.admit(peer, key.clone());
         admitted.push((peer, key));
     }
-    Ok(Opened { listening, admitted, arrivals })
+    Ok(Opened { link, admitted, arrivals })
 }
 
-/// The worker's end, of so many queue pairs where it is of `rdma`. `number` is the offer's place in the other side's
-/// list.
+/// The worker's end. `number` is the offer's place in the other side's list.
 pub(super) async fn connect(
-    config: &Config,
+    config: LinksConfig,
     offer: &LinkOffer,
     key: &SessionKey,
     number: usize,
-    queue_pairs: u32,
     control: &mut Control,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-    let staging_buffers = PARTS_AT_ONCE as usize + 2;
-    let augment = &config.augment;
-    let choices = ConnectChoices {
-        shm: ShmConnect { allow_uids: augment.shm_allow_uids.clone(), ..ShmConnect::default() },
-        tcp: TcpConnect { staging_buffers, ..TcpConnect::default() },
-        ucx: UcxConnect {
-            staging_buffers,
-            devices: augment.ucx_devices(),
-            ..UcxConnect::default()
-        },
-        rdma: RdmaConnect {
-            port: augment.rdma_port(),
-            staging_buffers,
-            queue_pairs,
-            part_bytes: PART_BYTES,
-            ..RdmaConnect::default()
-        },
+    let options = ConnectOptions {
+        config,
+        demand: Demand::Measured,
+        staging_buffers: PARTS_AT_ONCE as usize + 2,
+        part_bytes: PART_BYTES,
+        ..ConnectOptions::default()
     };
     let control = Mutex::new(control);
-    links::connect(offer, key, &choices, &Conversation { control, number }).await
+    links::connect(offer, key, &options, &Conversation { control, number }).await
 }
 
 /// A connecting link's way to the other end of it.
@@ -137,28 +114,25 @@ struct Conversation<'a> {
 
 #[async_trait]
 impl Exchange for Conversation<'_> {
-    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+    async fn exchange(&self, kind: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
         let mut control = self.control.lock().await;
         let asked = async {
             control.say(&Ask::Link { link: self.number, request }).await?;
             control.heard().await
         };
-        let closed = |error: anyhow::Error| LinkError::Closed {
-            kind: LinkKind::Rdma,
-            reason: format!("{error:#}"),
-        };
+        let closed =
+            |error: anyhow::Error| LinkError::Closed { kind, reason: format!("{error:#}") };
         let Answered(answer) = asked.await.map_err(closed)?;
         Ok(answer)
     }
 }
 
-/// Rates of this host's ports on the way to `peer`: of RDMA the port that the link takes.
-pub(super) fn rates(machine: &Machine, peer: IpAddr, choice: &RdmaPort) -> Rates {
+/// Rates of this host's ports on the way to `peer`: of cards the port that a link takes.
+pub(super) fn rates(machine: &Machine, peer: IpAddr, options: &ListenOptions) -> Rates {
     let devices = machine.rdma_devices();
-    let chosen = rdma::chosen(choice).ok();
+    let chosen = links::card_port(options);
     let is_chosen = |device: &str, port: u32| {
-        let this =
-            |chosen: &rdma::Chosen| chosen.device == device && u32::from(chosen.port) == port;
+        let this = |chosen: &CardPort| chosen.device == device && u32::from(chosen.port) == port;
         chosen.as_ref().is_none_or(this)
     };
     let ports = devices.iter().flat_map(|device| {

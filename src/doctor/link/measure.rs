@@ -7,12 +7,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use headwater_access::{Access, Dialed};
 use headwater_config::Config;
 use headwater_inventory::Machine;
-use headwater_transport::{LinkError, LinkKind, PartPlace, WorkerLink};
+use headwater_transport::links::ListenOptions;
+use headwater_transport::{LinkError, PartPlace, WorkerLink};
 use tokio::task::JoinSet;
 
 use super::control::{Answer, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome};
+use super::trials::Trials;
 use super::verdict::{self, Figures};
-use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, QUEUE_PAIRS, ends};
+use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, ends};
 use crate::doctor::Check;
 
 /// Round trips; the median is shown.
@@ -51,39 +53,34 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
     let rates = match same_host {
         true => Rates::default(), // The way within a host has no port.
         false => {
-            let port = config.augment.rdma_port();
-            welcome.rates.with(ends::rates(machine, address.ip(), &port))
+            let config = config.links.clone();
+            let options = ListenOptions { config, ..ListenOptions::default() };
+            welcome.rates.with(ends::rates(machine, address.ip(), &options))
         }
     };
     let mut checks: Vec<Check> = welcome.closed.iter().map(|why| verdict::closed(why)).collect();
-    let wanted = config.augment.rdma_queue_pairs;
-    let mut queue_pairs = queue_pairs(wanted).into_iter();
-    let mut by_pairs = Vec::new();
+    let mut trials = Trials::new(&config.links);
     for (number, offered) in welcome.links.iter().enumerate() {
         let Some((offer, key)) = offered.take() else { continue };
-        let is_rdma = offer.kind == LinkKind::Rdma;
-        let pairs = match is_rdma.then(|| queue_pairs.next()) {
-            Some(None) => continue, // All numbers are measured.
-            Some(Some(pairs)) => pairs,
-            None => 1,
-        };
-        if offer.kind == LinkKind::Shm && !same_host {
-            checks.push(verdict::other_host());
+        let facts = offer.kind.facts();
+        // A link that is tuned is offered several times.
+        let Some(settings) = trials.next(offer.kind) else { continue };
+        if facts.is_within_host && !same_host {
+            checks.push(verdict::other_host(offer.kind));
             continue;
         }
-        let connected = ends::connect(config, &offer, &key, number, pairs, &mut control).await;
+        let connected = ends::connect(settings.clone(), &offer, &key, number, &mut control).await;
         let check = match connected {
             Ok(link) => {
                 let kind = link.kind();
                 let link = Some(link);
                 let mut course = Course { control: &mut control, link, number, next_lease: 1 };
                 match course.run().await.with_context(|| format!("{kind} link"))? {
-                    Ok(figures) if is_rdma && pairs != wanted => {
-                        by_pairs.push((pairs, figures));
-                        continue;
-                    }
                     Ok(figures) => {
-                        by_pairs.extend(is_rdma.then_some((pairs, figures)));
+                        trials.note(kind, &settings, figures);
+                        if settings != config.links {
+                            continue;
+                        }
                         verdict::of(kind, figures, rates, same_host)
                     }
                     Err(reason) => verdict::broken(kind, &reason),
@@ -91,20 +88,13 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
             }
             Err(error) => verdict::refused(offer.kind, &error),
         };
-        checks.push(check);
-        if is_rdma && checks.last().is_some_and(|check| !check.is_ok()) && by_pairs.is_empty() {
-            // The same is wrong with any number of pairs.
-            queue_pairs = Vec::new().into_iter();
+        if !check.is_ok() {
+            trials.give_up(offer.kind);
         }
+        checks.push(check);
     }
-    checks.extend(verdict::of_queue_pairs(by_pairs, wanted, same_host));
+    checks.extend(trials.verdicts(same_host));
     Ok(checks)
-}
-
-/// Numbers of queue pairs to measure with: the one that is configured first.
-fn queue_pairs(wanted: u32) -> Vec<u32> {
-    let others = QUEUE_PAIRS.into_iter().filter(|pairs| *pairs != wanted);
-    [wanted].into_iter().chain(others).collect()
 }
 
 // === impl Course ===
@@ -164,7 +154,7 @@ impl Course<'_> {
 }
 
 async fn send(link: &Arc<dyn WorkerLink>, round: &Round) -> Result<(), LinkError> {
-    if link.kind() == LinkKind::Shm {
+    if link.kind().facts().renders_in_slot {
         // Parts are in the slot itself, so no two of them may overlap.
         for place in round.places() {
             deliver(link, place).await?;
@@ -185,11 +175,11 @@ async fn send(link: &Arc<dyn WorkerLink>, round: &Round) -> Result<(), LinkError
     Ok(())
 }
 
-/// One part. In shared memory it is filled, since writing there is what moves bytes.
+/// One part. In the slot itself it is filled, since writing there is what moves bytes.
 async fn deliver(link: &Arc<dyn WorkerLink>, place: PartPlace) -> Result<(), LinkError> {
     let lease = place.lease.0;
     let mut part = link.begin(place).await?;
-    if link.kind() == LinkKind::Shm {
+    if link.kind().facts().renders_in_slot {
         part.regions_mut().into_iter().for_each(|region| region.fill(lease as u8));
     }
     link.commit(part).await

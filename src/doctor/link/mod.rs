@@ -7,6 +7,7 @@ mod control;
 mod ends;
 mod measure;
 mod serve;
+mod trials;
 mod verdict;
 
 pub(crate) use measure::measure;
@@ -18,7 +19,5 @@ const PART_BYTES: u64 = 8 << 20;
 const PING_BYTES: u64 = 64;
 /// Parts that have a place of their own in the slot, and are on their way at one time.
 const PARTS_AT_ONCE: u64 = 4;
-/// Queue pairs with which the `rdma` link is measured, beside those of `augment.rdma_queue_pairs`.
-const QUEUE_PAIRS: [u32; 3] = [1, 2, 4];
 /// The only slot.
 const SLOT: headwater_transport::SlotId = headwater_transport::SlotId(0);

@@ -1,11 +1,13 @@
 //! The side that is measured against.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use headwater_access::{Access, Connection};
 use headwater_config::Config;
 use headwater_inventory::Machine;
+use headwater_transport::links::ListenOptions;
 use headwater_transport::{Arrival, PeerId};
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt as _;
@@ -58,7 +60,7 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
         bail!("as many callers are served as may be");
     }
     let (mut links, closed) = ends::open(config, local.ip()).await;
-    let rates = ends::rates(&Machine::this(), peer.ip(), &config.receiver.rdma_port());
+    let rates = ends::rates(&Machine::this(), peer.ip(), &receiver_options(config));
     control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), rates))).await?;
     let offers = offers(&links);
     while let Some(ask) = control.next::<Ask>().await? {
@@ -70,15 +72,22 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
             }
             Ask::Link { link, request } => {
                 let &(link, _) = offers.get(link).context("a link that was not offered")?;
-                let rdma = links[link].listening.rdma.clone();
-                let rdma = rdma.context("a link that answers nothing")?;
-                // It may make queue pairs, which takes its time.
-                let answer = tokio::task::spawn_blocking(move || rdma.answer(&request)).await?;
+                let link = Arc::clone(&links[link].link);
+                // It opens a path, which takes its time.
+                let answering = move || Some(link.answers_requests()?.answer(&request));
+                let answer = tokio::task::spawn_blocking(answering).await?;
+                let answer = answer.context("a link that answers nothing")?;
                 control.say(&Answered(answer)).await?;
             }
         }
     }
     Ok(())
+}
+
+/// As far as they say which port a receiver takes.
+fn receiver_options(config: &Config) -> ListenOptions {
+    let near_cards = config.receiver.near_cards();
+    ListenOptions { config: config.links.clone(), near_cards, ..ListenOptions::default() }
 }
 
 /// The links' places, and who is measured over each: an offer for each.
@@ -94,8 +103,8 @@ async fn serve_round(
     peer: PeerId,
     round: &Round,
 ) -> Result<()> {
-    let Opened { listening, arrivals, .. } = opened;
-    round.places().for_each(|place| listening.link.expect(peer, place));
+    let Opened { link, arrivals, .. } = opened;
+    round.places().for_each(|place| link.expect(peer, place));
     control.say(&Progress::Expected).await?;
     let arrived = async {
         let mut missing = round.parts;
@@ -131,7 +140,7 @@ fn refusal(access: &Access, hello: &Hello) -> Option<String> {
 
 fn welcome(links: &[Opened], closed: Vec<String>, local: IpAddr, rates: Rates) -> Welcome {
     let offered = links.iter().flat_map(|opened| {
-        let offer = opened.listening.link.offer(local);
+        let offer = opened.link.offer(local);
         let keys = opened.admitted.iter().map(|(_, key)| key);
         keys.map(move |key| control::Offered::new(offer.clone(), key))
     });

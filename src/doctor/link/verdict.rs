@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headwater_transport::links::{PortKind, Tuned};
 use headwater_transport::{LinkError, LinkKind};
 
 use super::control::Rates;
@@ -14,9 +15,9 @@ const TCP_SHARE_MIN: f64 = 0.5;
 /// up to this rate, in 1e9 bytes per second: what one core moves through a socket.
 const TCP_CORE_GB_PER_S: f64 = 2.0;
 
-/// Share of the best rate that the configured number of queue pairs has to reach: one second's rates differ by some
+/// Share of the best rate that a configured number has to reach: one second's rates differ by some
 /// percent anyway.
-const PAIRS_SHARE_MIN: f64 = 0.85;
+const TUNED_SHARE_MIN: f64 = 0.85;
 
 /// What was measured of a link.
 #[derive(Clone, Copy, Debug)]
@@ -32,19 +33,19 @@ pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool
     let Figures { round_trip, gb_per_s } = figures;
     let round_trip_us = round_trip.as_secs_f64() * 1e6;
     let found = format!("round trip {round_trip_us:.0} us, {gb_per_s:.2} GB/s");
-    let rate = match kind {
-        LinkKind::Shm => None,
-        LinkKind::Tcp => rates.tcp,
-        LinkKind::Rdma | LinkKind::Ucx => rates.rdma,
-    };
+    let used = kind.facts().port;
+    let rate = used.and_then(|port| match port {
+        PortKind::Interface => rates.tcp,
+        PortKind::Card => rates.rdma,
+    });
     let Some(port) = rate.map(|gbit| gbit / 8.0) else {
         let why = if same_host { "within one host" } else { "the port's rate is not known" };
         return Check::ok(name(kind), format!("{found}, {why}"));
     };
     let share = gb_per_s / port;
     let found = format!("{found}, {:.0} % of the port's {port:.1} GB/s", share * 100.0);
-    let (least, remedy) = match kind {
-        LinkKind::Rdma | LinkKind::Ucx => (
+    let (least, remedy) = match used {
+        Some(PortKind::Card) => (
             RDMA_SHARE_MIN * port,
             "look at the card's PCIe width and generation (lspci -vv, LnkSta), at the MTU of the \
              port, and on Ethernet at pauses and lost packets (ethtool -S)",
@@ -62,29 +63,31 @@ pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool
     }
 }
 
-/// Which number of queue pairs the `rdma` link is fastest with, and whether the configured one comes near it; `None`:
-/// fewer than two were measured. Within one host both ends share processors, so that figures say nothing of a card.
-pub(super) fn of_queue_pairs(
+/// Which number is best in the settings of a link, and whether the configured one comes near it; `None`: fewer than two
+/// were measured. Within one host both ends share processors, so that figures say nothing of a card.
+pub(super) fn of_tuned(
+    kind: LinkKind,
+    tuned: &Tuned,
     mut measured: Vec<(u32, Figures)>,
     wanted: u32,
     same_host: bool,
 ) -> Option<Check> {
-    measured.sort_by_key(|(pairs, _)| *pairs);
+    measured.sort_by_key(|(number, _)| *number);
     let best = measured.iter().map(|(_, figures)| figures.gb_per_s).fold(0.0, f64::max);
-    let near = |rate: f64| rate >= PAIRS_SHARE_MIN * best;
-    // The fewest that are as good: each pair has memory for messages.
+    let near = |rate: f64| rate >= TUNED_SHARE_MIN * best;
+    // The fewest that are as good: each takes memory.
     let fewest = measured.iter().find(|(_, figures)| near(figures.gb_per_s))?.0;
-    let of_wanted = measured.iter().find(|(pairs, _)| *pairs == wanted)?.1;
+    let of_wanted = measured.iter().find(|(number, _)| *number == wanted)?.1;
     if measured.len() < 2 {
         return None;
     }
-    let rates = measured.iter().map(|(pairs, of)| format!("{pairs}: {:.2} GB/s", of.gb_per_s));
+    let rates = measured.iter().map(|(number, of)| format!("{number}: {:.2} GB/s", of.gb_per_s));
     let found = rates.collect::<Vec<_>>().join(", ") + &format!("; configured: {wanted}");
-    let check = "rdma queue pairs";
+    let check = format!("{kind} {}", tuned.name);
     if same_host || near(of_wanted.gb_per_s) {
         return Some(Check::ok(check, found));
     }
-    Some(Check::wrong(check, found, format!("set augment.rdma_queue_pairs = {fewest}")))
+    Some(Check::wrong(check, found, format!("set {} = {fewest}", tuned.key)))
 }
 
 /// A link that the other side could not open.
@@ -106,9 +109,9 @@ pub(super) fn broken(kind: LinkKind, reason: &str) -> Check {
     Check::wrong(name(kind), format!("it failed while it was measured: {reason}"), remedy)
 }
 
-pub(super) fn other_host() -> Check {
-    let remedy = "nothing is to be done: shared memory is for workers on the receiver's host";
-    Check::absent(name(LinkKind::Shm), "the other side is another host", remedy)
+pub(super) fn other_host(kind: LinkKind) -> Check {
+    let remedy = "nothing is to be done: it is for workers on the receiver's host";
+    Check::absent(name(kind), "the other side is another host", remedy)
 }
 
 fn name(kind: LinkKind) -> String {
@@ -144,13 +147,14 @@ mod tests {
         let of = |rates: &[(u32, f64)], same_host| {
             let figures = |gb_per_s| Figures { round_trip: Duration::from_micros(9), gb_per_s };
             let measured = rates.iter().map(|&(pairs, rate)| (pairs, figures(rate))).collect();
-            of_queue_pairs(measured, 1, same_host)
+            let tuned = LinkKind::Rdma.facts().tuned.as_ref().expect("queue pairs");
+            of_tuned(LinkKind::Rdma, tuned, measured, 1, same_host)
         };
         let rates = [(4, 24.0), (1, 12.0), (2, 23.0)];
         let check = of(&rates, false).expect("three were measured");
         assert_eq!(check.verdict, Verdict::Wrong);
         assert_eq!(check.found, "1: 12.00 GB/s, 2: 23.00 GB/s, 4: 24.00 GB/s; configured: 1");
-        assert_eq!(check.remedy.as_deref(), Some("set augment.rdma_queue_pairs = 2"));
+        assert_eq!(check.remedy.as_deref(), Some("set links.rdma_queue_pairs = 2"));
         assert!(of(&rates, true).expect("three").is_ok(), "of one host");
         assert!(of(&[(1, 12.0), (2, 12.5), (4, 11.0)], false).expect("three").is_ok());
         assert_eq!(of(&[(1, 12.0)], false), None, "nothing to compare with");

@@ -13,8 +13,8 @@ use headwater_proto::augment::{
 };
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{WIRE_VERSION, v1};
-use headwater_transport::shm::{self, ShmListen};
-use headwater_transport::tcp::{self, TcpListen};
+use headwater_transport::links::shm::{self, ShmListen};
+use headwater_transport::links::tcp::{self, TcpListen};
 use headwater_transport::{
     Arrival, LeaseId, LinkKind, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId, SlotMemory,
     Withdrawal,
@@ -271,7 +271,7 @@ async fn listen(kind: LinkKind, arrived: mpsc::UnboundedSender<Arrival>) -> Arc<
             let listen = TcpListen { bind, reconnect_grace, ..TcpListen::default() };
             tcp::listen(&listen, arrived).await.unwrap()
         }
-        LinkKind::Rdma | LinkKind::Ucx => panic!("not in these tests"),
+        other => panic!("no test here has the {other} link"),
     }
 }
 

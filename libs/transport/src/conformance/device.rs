@@ -11,11 +11,11 @@ use crate::memory::slot::SlotMemory;
 
 /// Adds a slot of so many bytes that lies in a GPU's memory; `None`: the link has no such slots.
 fn add(world: &World<'_>, len_bytes: u64) -> Option<(SlotId, Arc<HostWindow>)> {
-    let rdma = world.rdma()?;
+    let slots = world.receiver().takes_device_slots()?;
     let memory = SlotMemory::private(len_bytes, false).expect("memory");
     let window = Arc::new(HostWindow(memory));
     let slot = world.slot_id();
-    rdma.add_device_slot(slot, Arc::clone(&window) as _).expect("the slot is added");
+    slots.add_device_slot(slot, Arc::clone(&window) as _).expect("the slot is added");
     // After the link has tried it out.
     window.0.copy_from(region(0, len_bytes), &vec![UNTOUCHED; len_bytes as usize]);
     Some((slot, window))

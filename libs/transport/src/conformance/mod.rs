@@ -18,9 +18,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use crate::link::contract::WorkerLink;
+use crate::link::contract::{ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
-use crate::links::Listening;
 use crate::memory::slot::SlotMemory;
 
 pub use death::*;
@@ -36,7 +35,7 @@ pub use world::{HERE, Peer, World, fill, holds, pattern, region};
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// A receiver that reports on `arrivals`.
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening;
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink>;
 
     /// A worker that connects as `key`.
     async fn connect(

@@ -12,11 +12,9 @@ use tokio::sync::mpsc;
 use super::Harness;
 use crate::link::contract::{ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, PeerId, SessionKey};
-use crate::links::Listening;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
-use crate::rdma::RdmaReceiver;
 
 /// The route to workers: both ends of every link are on this host.
 pub const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -33,7 +31,7 @@ const SILENCE: Duration = Duration::from_millis(120);
 pub struct World<'a> {
     harness: &'a dyn Harness,
     /// Taken by the test that loses it.
-    pub receiver: Option<Listening>,
+    pub receiver: Option<Arc<dyn ReceiverLink>>,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     next: AtomicU64,
 }
@@ -103,13 +101,7 @@ impl<'a> World<'a> {
     /// The test has taken it.
     #[must_use]
     pub fn receiver(&self) -> &Arc<dyn ReceiverLink> {
-        &self.receiver.as_ref().expect("the receiver is still there").link
-    }
-
-    /// What the receiver has beside the contract, where it is of the rdma link.
-    #[must_use]
-    pub fn rdma(&self) -> Option<&Arc<dyn RdmaReceiver>> {
-        self.receiver.as_ref()?.rdma.as_ref()
+        self.receiver.as_ref().expect("the receiver is still there")
     }
 
     /// A number that no slot has.

@@ -9,6 +9,7 @@ use super::terms::{LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawa
 use crate::memory::part::{PartBuffer, WholePart};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
+use crate::memory::window::DeviceWindow;
 
 /// The receiver's end of all links of one kind.
 ///
@@ -58,6 +59,39 @@ pub trait ReceiverLink: Send + Sync + 'static {
 
     /// Tears down the path to a peer. Idempotent; also ends an admission that nobody used.
     fn drop_peer(&self, peer: PeerId);
+
+    /// Where paths begin over the control stream: what answers a connecting worker's requests there.
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests>;
+
+    /// Where slots may be in a GPU's memory: what takes them.
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots>;
+}
+
+/// A link whose paths begin over the control stream.
+pub trait AnswersRequests: Send + Sync {
+    /// Answers what a connecting worker asks ([`Exchange`]). Opens its path, which takes a while: not to be
+    /// called on an async thread.
+    fn answer(&self, request: &[u8]) -> Vec<u8>;
+}
+
+/// A link that delivers to a GPU's memory.
+pub trait TakesDeviceSlots: Send + Sync {
+    /// As [`ReceiverLink::add_slot`], for memory of a GPU: parts of this slot land there, and not in
+    /// the host's memory. The first such slot is tried out with a write before it is added.
+    ///
+    /// # Errors
+    /// The link cannot write there; what was tried, and the remedy.
+    fn add_device_slot(&self, slot: SlotId, window: Arc<dyn DeviceWindow>)
+    -> Result<(), LinkError>;
+}
+
+/// The control stream, as far as a connecting worker needs it: passes a request to what the receiver's end of
+/// this link answers with ([`AnswersRequests::answer`]), and its answer back.
+#[async_trait]
+pub trait Exchange: Send + Sync {
+    /// # Errors
+    /// The control stream is gone.
+    async fn exchange(&self, kind: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError>;
 }
 
 /// The worker's end of the link to one receiver.

@@ -1,4 +1,4 @@
-//! What the two ends of a link tell each other once its data path stands, over the links that carry
+//! What the two ends of a link send each other once its data path is open, over the links that have
 //! messages: `shm`, `rdma`, `ucx`. Little-endian; docs/wire-format.md has the table.
 //!
 //! How a path begins is each link's own, and so is what a worker needs to write to a slot.
@@ -7,9 +7,9 @@ use std::convert::Infallible;
 
 use crate::memory::place::{LeaseId, SlotId};
 
-/// Words that may wait for a receiver to take them: answers to withdrawals and commits, of leases that it
+/// Messages that may wait for a receiver to take them: answers to withdrawals and commits, of leases that it
 /// had open. One that asks and never listens is left.
-pub(crate) const WORDS_WAITING_MAX: usize = 16_384;
+pub(crate) const MESSAGES_WAITING_MAX: usize = 16_384;
 /// Why it is left.
 pub(crate) const NOT_TAKEN: &str = "the other end does not read what it is told";
 
@@ -24,7 +24,7 @@ pub(crate) trait SlotTerms: Sized {
 /// From a receiver. `S` is what is said of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToWorker<S> {
-    /// The path stands.
+    /// The path is open.
     ConnectionAuth,
     /// A slot that may be written under leases.
     Slot { slot: SlotId, terms: S },
@@ -72,8 +72,8 @@ impl<S> ToWorker<S> {
 
     /// As [`ToWorker::try_map`], where nothing can fail.
     pub(crate) fn map<T>(self, of_slot: impl FnOnce(S) -> T) -> ToWorker<T> {
-        let Ok(word) = self.try_map(|slot| Ok::<T, Infallible>(of_slot(slot)));
-        word
+        let Ok(message) = self.try_map(|slot| Ok::<T, Infallible>(of_slot(slot)));
+        message
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(feature = "conformance")]
 pub(crate) fn take_any<S: SlotTerms>(bytes: &[u8]) {
     let written = [
-        ToWorker::<S>::decode(bytes).map(|word| word.encode()),
+        ToWorker::<S>::decode(bytes).map(|message| message.encode()),
         ToReceiver::decode(bytes).map(ToReceiver::encode),
     ];
     assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
@@ -180,7 +180,7 @@ mod tests {
     const LEASE: LeaseId = LeaseId(0x0102_0304_0506_0708);
 
     #[test]
-    fn words_survive_the_wire() {
+    fn messages_survive_the_wire() {
         let down = [
             ToWorker::ConnectionAuth,
             ToWorker::Slot { slot: SlotId(9), terms: 1 << 40 },
@@ -189,21 +189,21 @@ mod tests {
             ToWorker::Withdraw { lease: LEASE },
             ToWorker::Bye,
         ];
-        for word in down {
-            assert_eq!(ToWorker::<u64>::decode(&word.encode()), Some(word));
+        for message in down {
+            assert_eq!(ToWorker::<u64>::decode(&message.encode()), Some(message));
         }
         let up = [
             ToReceiver::Written { lease: LEASE },
             ToReceiver::Quiet { lease: LEASE },
             ToReceiver::Bye,
         ];
-        for word in up {
-            assert_eq!(ToReceiver::decode(&word.encode()), Some(word));
+        for message in up {
+            assert_eq!(ToReceiver::decode(&message.encode()), Some(message));
         }
     }
 
     #[test]
-    fn foreign_bytes_are_no_words() {
+    fn foreign_bytes_are_no_messages() {
         let foreign: [&[u8]; 6] =
             [&[], &[0], &[1, 0], &[2, 1, 2, 3], b"\x01GET / HTTP/1.1\r\n", &[9; 40]];
         for bytes in foreign {

@@ -5,6 +5,7 @@ pub(crate) mod contract;
 pub(crate) mod key;
 pub(crate) mod messages;
 pub(crate) mod receiver_permits;
+pub(crate) mod receiving_end;
 pub(crate) mod recent;
 pub(crate) mod terms;
 pub(crate) mod worker_permits;

@@ -1,7 +1,7 @@
 //! What a receiver permits to whom: slots, peers and their leases, the same for every link.
 //!
 //! Refuses to wait (everything here is a short step under one lock) and to know how a worker is
-//! reached: a link hands over a [`Line`] to each.
+//! reached: a link has a [`ChannelToWorker`] to each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -24,55 +24,55 @@ pub(crate) const TURNED_OUT: &str =
     "no key was shown before as many others came as may wait: try again";
 
 /// The way to one connected worker. Its calls are short and never call the permits.
-pub(crate) trait Line: Clone + Debug + Send {
+pub(crate) trait ChannelToWorker: Clone + Debug + Send {
     /// A slot as the link keeps it.
     type Slot: Debug + Send;
 
-    /// The receiver writes the slots itself: what a line is told to end has ended when the call
+    /// The receiver writes the slots itself: what a channel is told to end has ended when the call
     /// returns. Otherwise the worker may go on until it, or the end of its path, says so.
     const WRITTEN_HERE: bool;
 
     fn slot_bytes(slot: &Self::Slot) -> u64;
 
-    /// Tells the worker, or ends what the receiver does for it.
-    fn tell(&self, word: ToWorker<&Self::Slot>);
+    /// Sends the message to the worker, or ends what the receiver does for it.
+    fn send(&self, message: ToWorker<&Self::Slot>);
 }
 
 /// Slots, peers and their leases.
 #[derive(Debug)]
-pub(crate) struct ReceiverPermits<L: Line> {
+pub(crate) struct ReceiverPermits<C: ChannelToWorker> {
     kind: LinkKind,
     /// Arriving bytes are moved by this host's processor.
     copies: bool,
-    state: Mutex<State<L>>,
+    state: Mutex<State<C>>,
     arrivals: mpsc::UnboundedSender<Arrival>,
 }
 
 #[derive(Debug)]
-struct State<L: Line> {
-    slots: BTreeMap<SlotId, L::Slot>,
-    peers: HashMap<PeerId, Peer<L>>,
+struct State<C: ChannelToWorker> {
+    slots: BTreeMap<SlotId, C::Slot>,
+    peers: HashMap<PeerId, Peer<C>>,
     /// The receiver is being dropped: nobody else is let in.
     shut: bool,
 }
 
 #[derive(Debug)]
-struct Peer<L> {
+struct Peer<C> {
     key: SessionKey,
-    way: Way<L>,
+    way: Way<C>,
     /// It was open: the gauge of peers counts it.
     stood: bool,
     expected: BTreeMap<LeaseId, Expected>,
 }
 
 #[derive(Debug)]
-enum Way<L> {
+enum Way<C> {
     /// The worker has not come: it can write nothing.
     Awaited,
-    /// It has, and its path is being probed: no slot is known to it. Without a line its path is
+    /// It has, and its path is being probed: no slot is known to it. Without a channel its path is
     /// about to be made.
-    Probing(Option<L>),
-    Open(L),
+    Probing(Option<C>),
+    Open(C),
     /// The path is being torn down.
     Leaving,
 }
@@ -85,7 +85,7 @@ struct Expected {
 
 // === impl ReceiverPermits ===
 
-impl<L: Line> ReceiverPermits<L> {
+impl<C: ChannelToWorker> ReceiverPermits<C> {
     pub(crate) fn new(
         kind: LinkKind,
         copies: bool,
@@ -95,10 +95,10 @@ impl<L: Line> ReceiverPermits<L> {
         Self { kind, copies, state: Mutex::new(state), arrivals }
     }
 
-    pub(crate) fn add_slot(&self, slot: SlotId, memory: L::Slot) {
+    pub(crate) fn add_slot(&self, slot: SlotId, memory: C::Slot) {
         let mut state = self.lock();
         for peer in state.peers.values() {
-            peer.tell(ToWorker::Slot { slot, terms: &memory });
+            peer.send(ToWorker::Slot { slot, terms: &memory });
         }
         state.slots.insert(slot, memory);
     }
@@ -106,7 +106,7 @@ impl<L: Line> ReceiverPermits<L> {
     pub(crate) fn remove_slot(&self, slot: SlotId) {
         let mut state = self.lock();
         for peer in state.peers.values() {
-            peer.tell(ToWorker::Forget { slot });
+            peer.send(ToWorker::Forget { slot });
         }
         let removed = state.slots.remove(&slot);
         drop(state);
@@ -114,13 +114,13 @@ impl<L: Line> ReceiverPermits<L> {
     }
 
     /// What `look` makes of each slot.
-    pub(crate) fn each_slot<T>(&self, look: impl Fn(&L::Slot) -> T) -> Vec<(SlotId, T)> {
+    pub(crate) fn each_slot<T>(&self, look: impl Fn(&C::Slot) -> T) -> Vec<(SlotId, T)> {
         self.lock().slots.iter().map(|(&slot, memory)| (slot, look(memory))).collect()
     }
 
     /// Puts the same memory, as another path reaches it, in the place of a slot's. Workers that are let in from here
     /// on learn of it; those on the path before have lost theirs, or lose it with their next write.
-    pub(crate) fn replace_slot(&self, slot: SlotId, memory: L::Slot) {
+    pub(crate) fn replace_slot(&self, slot: SlotId, memory: C::Slot) {
         let mut state = self.lock();
         let before = match state.slots.get_mut(&slot) {
             Some(known) => mem::replace(known, memory),
@@ -139,12 +139,12 @@ impl<L: Line> ReceiverPermits<L> {
         let mut state = self.lock();
         let State { slots, peers, .. } = &mut *state;
         let Some(peer) = peers.get_mut(&id) else { return };
-        let slot_bytes = slots.get(&place.slot).map_or(0, L::slot_bytes);
+        let slot_bytes = slots.get(&place.slot).map_or(0, C::slot_bytes);
         if let Err(error) = place::check(&place, slot_bytes) {
             tracing::error!(peer = id.0, %error, "an expected part has no place; it cannot arrive");
             return;
         }
-        peer.tell(permission(&place));
+        peer.send(permission(&place));
         peer.expected.insert(place.lease, Expected { place, withdrawn: false });
     }
 
@@ -153,14 +153,14 @@ impl<L: Line> ReceiverPermits<L> {
         let Some(peer) = state.peers.get_mut(&id) else { return Withdrawal::Quiet };
         let Some(expected) = peer.expected.get_mut(&lease) else { return Withdrawal::Quiet };
         match &peer.way {
-            Way::Open(line) if !expected.withdrawn => {
+            Way::Open(channel) if !expected.withdrawn => {
                 expected.withdrawn = true;
-                line.tell(ToWorker::Withdraw { lease });
+                channel.send(ToWorker::Withdraw { lease });
             }
             // A worker that is not let in yet will not hear of this permission.
             Way::Awaited | Way::Probing(_) | Way::Open(_) | Way::Leaving => {}
         }
-        if !L::WRITTEN_HERE && matches!(peer.way, Way::Open(_) | Way::Leaving) {
+        if !C::WRITTEN_HERE && matches!(peer.way, Way::Open(_) | Way::Leaving) {
             return Withdrawal::Open;
         }
         peer.expected.remove(&lease);
@@ -172,9 +172,9 @@ impl<L: Line> ReceiverPermits<L> {
         let Some(peer) = state.peers.get_mut(&id) else { return };
         match mem::replace(&mut peer.way, Way::Leaving) {
             Way::Awaited => self.remove(&mut state, id, "dropped before it connected"),
-            Way::Probing(Some(line)) | Way::Open(line) => {
-                line.tell(ToWorker::Bye);
-                if L::WRITTEN_HERE {
+            Way::Probing(Some(channel)) | Way::Open(channel) => {
+                channel.send(ToWorker::Bye);
+                if C::WRITTEN_HERE {
                     self.remove(&mut state, id, "dropped by the receiver");
                 }
             }
@@ -193,24 +193,24 @@ impl<L: Line> ReceiverPermits<L> {
     }
 
     /// Lets the worker in whose key `proves` is true of, over a path that needs no probe: `join`
-    /// makes the line, or takes the worker back on the one that it has.
+    /// makes the channel, or takes the worker back on the one that it has.
     ///
     /// # Errors
     /// No such worker is awaited, or it cannot join: what it is told.
     pub(crate) fn join(
         &self,
         proves: impl Fn(&SessionKey) -> bool,
-        join: impl FnOnce(Option<&L>) -> Result<L, String>,
+        join: impl FnOnce(Option<&C>) -> Result<C, String>,
     ) -> Result<PeerId, String> {
         let mut state = self.lock();
         let id = owner(&mut state, proves)?.0;
         let State { slots, peers, .. } = &mut *state;
         let Some(peer) = peers.get_mut(&id) else { return Err(ALREADY_CONNECTED.into()) };
         match &peer.way {
-            Way::Open(line) => drop(join(Some(line))?),
+            Way::Open(channel) => drop(join(Some(channel))?),
             Way::Awaited => {
-                let line = join(None)?;
-                self.open(slots, id, peer, line);
+                let channel = join(None)?;
+                self.open(slots, id, peer, channel);
             }
             Way::Probing(_) | Way::Leaving => return Err(ALREADY_CONNECTED.into()),
         }
@@ -231,12 +231,12 @@ impl<L: Line> ReceiverPermits<L> {
         Ok(id)
     }
 
-    /// There is a line to a worker that knocked. `false`: it was dropped meanwhile.
-    pub(crate) fn reached(&self, id: PeerId, line: &L) -> bool {
+    /// There is a channel to a worker that knocked. `false`: it was dropped meanwhile.
+    pub(crate) fn reached(&self, id: PeerId, channel: &C) -> bool {
         let mut state = self.lock();
         let way = state.peers.get_mut(&id).map(|peer| &mut peer.way);
         let Some(way @ Way::Probing(_)) = way else { return false };
-        *way = Way::Probing(Some(line.clone()));
+        *way = Way::Probing(Some(channel.clone()));
         true
     }
 
@@ -245,9 +245,9 @@ impl<L: Line> ReceiverPermits<L> {
         let mut state = self.lock();
         let State { slots, peers, .. } = &mut *state;
         let Some(peer) = peers.get_mut(&id) else { return false };
-        let Way::Probing(Some(line)) = &peer.way else { return false };
-        let line = line.clone();
-        self.open(slots, id, peer, line);
+        let Way::Probing(Some(channel)) = &peer.way else { return false };
+        let channel = channel.clone();
+        self.open(slots, id, peer, channel);
         true
     }
 
@@ -256,9 +256,9 @@ impl<L: Line> ReceiverPermits<L> {
         self.lock().peers.get(&id).is_none_or(|peer| matches!(peer.way, Way::Leaving))
     }
 
-    /// A word of a worker that is no goodbye.
-    pub(crate) fn hear(&self, id: PeerId, word: ToReceiver) {
-        match word {
+    /// A message of a worker that is no goodbye.
+    pub(crate) fn on_message(&self, id: PeerId, message: ToReceiver) {
+        match message {
             ToReceiver::Written { lease } => {
                 self.written(id, |expected| expected == lease, |_, _| true);
             }
@@ -273,16 +273,16 @@ impl<L: Line> ReceiverPermits<L> {
         &self,
         id: PeerId,
         is: impl Fn(LeaseId) -> bool,
-        counts: impl FnOnce(&L, LeaseId) -> bool,
+        counts: impl FnOnce(&C, LeaseId) -> bool,
     ) -> bool {
         let mut state = self.lock();
         let Some(peer) = state.peers.get_mut(&id) else { return false };
         let lease = peer.expected.keys().copied().find(|lease| is(*lease));
-        let (Some(lease), Way::Open(line)) = (lease, &peer.way) else {
+        let (Some(lease), Way::Open(channel)) = (lease, &peer.way) else {
             metrics::part_dropped(self.kind, "not_expected");
             return false;
         };
-        if !counts(line, lease) {
+        if !counts(channel, lease) {
             return false;
         }
         let Some(Expected { place, .. }) = peer.expected.remove(&lease) else { return false };
@@ -290,7 +290,7 @@ impl<L: Line> ReceiverPermits<L> {
         metrics::part(self.kind, Direction::In, bytes);
         // Where nothing is copied, 0 shows, not an absent counter.
         metrics::copied(self.kind, if self.copies { bytes } else { 0 });
-        // The bytes were there before the word of them. Whoever gets the arrival synchronises with
+        // The bytes were there before the message about them. Whoever gets the arrival synchronises with
         // this thread.
         fence(Ordering::Acquire);
         self.arrivals.send(Arrival::Part { peer: id, lease }).ok();
@@ -303,13 +303,13 @@ impl<L: Line> ReceiverPermits<L> {
         &self,
         id: PeerId,
         lease: LeaseId,
-        look: impl FnOnce(&L, &PartPlace, &L::Slot) -> R,
+        look: impl FnOnce(&C, &PartPlace, &C::Slot) -> R,
     ) -> Option<R> {
         let state = self.lock();
         let peer = state.peers.get(&id)?;
-        let Way::Open(line) = &peer.way else { return None };
+        let Way::Open(channel) = &peer.way else { return None };
         let Expected { place, .. } = peer.expected.get(&lease)?;
-        Some(look(line, place, state.slots.get(&place.slot)?))
+        Some(look(channel, place, state.slots.get(&place.slot)?))
     }
 
     /// The peer's path is gone: nothing of it is written any more.
@@ -317,11 +317,11 @@ impl<L: Line> ReceiverPermits<L> {
         self.remove(&mut self.lock(), id, reason);
     }
 
-    /// The same, unless the worker came back on its line meanwhile.
-    pub(crate) fn gone_if(&self, id: PeerId, reason: &str, is_gone: impl FnOnce(&L) -> bool) {
+    /// The same, unless the worker came back on its channel meanwhile.
+    pub(crate) fn gone_if(&self, id: PeerId, reason: &str, is_gone: impl FnOnce(&C) -> bool) {
         let mut state = self.lock();
         let way = state.peers.get(&id).map(|peer| &peer.way);
-        if matches!(way, Some(Way::Open(line)) if is_gone(line)) {
+        if matches!(way, Some(Way::Open(channel)) if is_gone(channel)) {
             self.remove(&mut state, id, reason);
         }
     }
@@ -336,21 +336,21 @@ impl<L: Line> ReceiverPermits<L> {
     }
 
     /// The peer learns of all slots and permissions.
-    fn open(&self, slots: &BTreeMap<SlotId, L::Slot>, id: PeerId, peer: &mut Peer<L>, line: L) {
-        line.tell(ToWorker::ConnectionAuth);
+    fn open(&self, slots: &BTreeMap<SlotId, C::Slot>, id: PeerId, peer: &mut Peer<C>, channel: C) {
+        channel.send(ToWorker::ConnectionAuth);
         for (&slot, terms) in slots {
-            line.tell(ToWorker::Slot { slot, terms });
+            channel.send(ToWorker::Slot { slot, terms });
         }
         for expected in peer.expected.values() {
-            line.tell(permission(&expected.place));
+            channel.send(permission(&expected.place));
         }
-        peer.way = Way::Open(line);
+        peer.way = Way::Open(channel);
         peer.stood = true;
         metrics::peers(self.kind, 1.0);
         self.arrivals.send(Arrival::Connected { peer: id }).ok();
     }
 
-    fn remove(&self, state: &mut State<L>, id: PeerId, reason: &str) {
+    fn remove(&self, state: &mut State<C>, id: PeerId, reason: &str) {
         let Some(peer) = state.peers.remove(&id) else { return };
         if peer.stood {
             metrics::peers(self.kind, -1.0);
@@ -359,16 +359,16 @@ impl<L: Line> ReceiverPermits<L> {
         self.arrivals.send(Arrival::Gone { peer: id, reason: reason.to_owned() }).ok();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<L>> {
+    fn lock(&self) -> MutexGuard<'_, State<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The peer whose key `proves` is true of.
-fn owner<L: Line>(
-    state: &mut State<L>,
+fn owner<C: ChannelToWorker>(
+    state: &mut State<C>,
     proves: impl Fn(&SessionKey) -> bool,
-) -> Result<(PeerId, &mut Peer<L>), String> {
+) -> Result<(PeerId, &mut Peer<C>), String> {
     if state.shut {
         return Err("the receiver is closing".into());
     }
@@ -381,10 +381,10 @@ fn permission<S>(place: &PartPlace) -> ToWorker<S> {
 
 // === impl Peer ===
 
-impl<L: Line> Peer<L> {
-    fn tell(&self, word: ToWorker<&L::Slot>) {
-        if let Way::Open(line) = &self.way {
-            line.tell(word);
+impl<C: ChannelToWorker> Peer<C> {
+    fn send(&self, message: ToWorker<&C::Slot>) {
+        if let Way::Open(channel) = &self.way {
+            channel.send(message);
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::fmt;
 
 use crate::memory::place::{LeaseId, PlaceError};
+use crate::memory::slot::SlotError;
+
+pub(crate) use crate::links::LinkKind;
 
 /// Number of one admitted worker session, unique within the receiver's process; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,19 +15,6 @@ pub struct PeerId(pub u64);
 /// authenticated control stream; a data connection that does not present it is dropped.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey(pub [u8; 32]);
-
-/// Which data path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinkKind {
-    /// Shared memory on one host: the worker renders in the slot.
-    Shm,
-    /// One-sided writes into registered slots.
-    Rdma,
-    /// One-sided writes by UCX, over whatever it finds.
-    Ucx,
-    /// Framed byte stream.
-    Tcp,
-}
 
 /// What a worker needs to reach a receiver's link; opaque to everybody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +104,9 @@ pub enum LinkError {
     /// A place that does not fit its slot, or bytes that do not fit their place.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// Memory for a slot cannot be had, whichever link is to use it.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
 }
 
 // === impl SessionKey ===
@@ -127,26 +120,6 @@ impl fmt::Debug for SessionKey {
 // === impl LinkKind ===
 
 impl LinkKind {
-    /// All, in the order in which they are tried.
-    pub const ALL: [Self; 4] = [Self::Shm, Self::Rdma, Self::Ucx, Self::Tcp];
-
-    /// Name in configuration, on the wire and in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shm => "shm",
-            Self::Rdma => "rdma",
-            Self::Ucx => "ucx",
-            Self::Tcp => "tcp",
-        }
-    }
-
-    /// The kind of a given name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     pub(crate) fn setup(self, reason: impl Into<String>) -> LinkError {
         LinkError::Setup { kind: self, reason: reason.into() }
     }

@@ -1,4 +1,4 @@
-//! What a worker may write, by its receiver's word, and what it is rendering: the same for every link.
+//! What a worker may write, by its receiver's messages, and what it is rendering: the same for every link.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -22,9 +22,9 @@ const REMEMBERED_WITHDRAWALS: usize = 4096;
 /// Leases at a time that a receiver may permit in one session; more than any worker gives credits for.
 const PERMITS_MAX: usize = 8192;
 
-/// How a worker answers its receiver. Where the path is gone, words are swallowed.
-pub(crate) trait Voice: Debug + Send + Sync {
-    fn say(&self, word: ToReceiver);
+/// The way from a worker to its receiver. Where the path is gone, messages are dropped.
+pub(crate) trait ChannelToReceiver: Debug + Send + Sync {
+    fn send(&self, message: ToReceiver);
 }
 
 /// Where parts are rendered.
@@ -67,10 +67,10 @@ struct Busy {
 
 /// The right to render one lease. While it lives, the lease counts as being rendered or on its way.
 #[derive(Debug)]
-pub(crate) struct Rendering<S, V: Voice> {
-    // Before the voice: a link whose path ends with its voice has let go of all slots by then.
+pub(crate) struct Rendering<S, C: ChannelToReceiver> {
+    // Before the channel: a link whose path ends with its channel has let go of all slots by then.
     permits: Arc<WorkerPermits<S>>,
-    voice: V,
+    channel: C,
     lease: LeaseId,
 }
 
@@ -89,12 +89,16 @@ impl<S: Clone> WorkerPermits<S> {
         Self { kind, rendered, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Takes a receiver's word, and answers it where it is to be answered at once.
+    /// Takes a message of the receiver, and answers it where it is to be answered at once.
     ///
     /// # Errors
     /// Why the session ends.
-    pub(crate) fn hear(&self, word: ToWorker<S>, voice: &impl Voice) -> Result<(), String> {
-        match word {
+    pub(crate) fn on_message(
+        &self,
+        message: ToWorker<S>,
+        channel: &impl ChannelToReceiver,
+    ) -> Result<(), String> {
+        match message {
             ToWorker::Slot { slot, terms } => {
                 let slots = self.change(|state| {
                     state.slots.insert(slot, terms);
@@ -112,7 +116,7 @@ impl<S: Clone> WorkerPermits<S> {
             }
             ToWorker::Withdraw { lease } => {
                 if self.change(|state| state.withdraw(lease)) {
-                    voice.say(ToReceiver::Quiet { lease });
+                    channel.send(ToReceiver::Quiet { lease });
                 }
             }
             ToWorker::Bye => return Err("the receiver has closed the link".into()),
@@ -121,8 +125,8 @@ impl<S: Clone> WorkerPermits<S> {
         Ok(())
     }
 
-    /// The control stream's word that the lease is withdrawn; the link's is still to come, if it has
-    /// words.
+    /// The control stream says that the lease is withdrawn; the link's message is still to come, if it has
+    /// messages.
     pub(crate) fn withdraw(&self, lease: LeaseId) {
         self.change(|state| state.withdrawn.insert(lease));
     }
@@ -162,11 +166,11 @@ impl<S: Clone> WorkerPermits<S> {
     }
 
     /// The lease has a buffer from here on, until the value is dropped.
-    pub(crate) fn render<V: Voice>(
+    pub(crate) fn render<C: ChannelToReceiver>(
         self: &Arc<Self>,
         place: &PartPlace,
-        voice: V,
-    ) -> Result<Rendering<S, V>, LinkError> {
+        channel: C,
+    ) -> Result<Rendering<S, C>, LinkError> {
         let mut state = self.lock();
         self.check_permitted(&state, place)?;
         if let Some(other) = self.in_the_way_of(&state, place) {
@@ -180,7 +184,7 @@ impl<S: Clone> WorkerPermits<S> {
         let busy = Busy { place: place.clone(), answer_due: false };
         state.rendering.insert(place.lease, busy);
         drop(state);
-        Ok(Rendering { permits: Arc::clone(self), voice, lease: place.lease })
+        Ok(Rendering { permits: Arc::clone(self), channel, lease: place.lease })
     }
 
     /// Uses the lease's permission up: it is written once.
@@ -319,18 +323,18 @@ impl<S> State<S> {
 
 // === impl Rendering ===
 
-impl<S, V: Voice> Rendering<S, V> {
-    pub(crate) fn voice(&self) -> &V {
-        &self.voice
+impl<S, C: ChannelToReceiver> Rendering<S, C> {
+    pub(crate) fn channel(&self) -> &C {
+        &self.channel
     }
 }
 
-impl<S, V: Voice> Drop for Rendering<S, V> {
+impl<S, C: ChannelToReceiver> Drop for Rendering<S, C> {
     fn drop(&mut self) {
         let lease = self.lease;
         let busy = self.permits.lock().rendering.remove(&lease);
         if busy.is_some_and(|busy| busy.answer_due) {
-            self.voice.say(ToReceiver::Quiet { lease });
+            self.channel.send(ToReceiver::Quiet { lease });
         }
     }
 }
@@ -339,8 +343,8 @@ impl<S, V: Voice> Drop for Rendering<S, V> {
 mod tests {
     use super::*;
 
-    impl Voice for () {
-        fn say(&self, _: ToReceiver) {}
+    impl ChannelToReceiver for () {
+        fn send(&self, _: ToReceiver) {}
     }
 
     #[test]
@@ -349,13 +353,15 @@ mod tests {
         let expect = |lease| ToWorker::Expect { lease: LeaseId(lease), fingerprint: lease };
         let noted = || permits.lock().gauge.noted();
         for lease in 0..PERMITS_MAX as u64 {
-            permits.hear(expect(lease), &()).expect("as many as may be");
+            permits.on_message(expect(lease), &()).expect("as many as may be");
         }
         assert_eq!(noted(), PERMITS_MAX);
-        let beyond = permits.hear(expect(u64::MAX), &()).unwrap_err();
+        let beyond = permits.on_message(expect(u64::MAX), &()).unwrap_err();
         assert!(beyond.contains("8193 permitted leases"), "{beyond}");
         for lease in 0..8 {
-            permits.hear(ToWorker::Withdraw { lease: LeaseId(lease) }, &()).expect("withdrawn");
+            permits
+                .on_message(ToWorker::Withdraw { lease: LeaseId(lease) }, &())
+                .expect("withdrawn");
         }
         assert_eq!(noted(), PERMITS_MAX + 1 - 8);
     }

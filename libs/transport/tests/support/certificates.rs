@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headwater_transport::tcp::{ConnectTls, ListenTls};
+use headwater_transport::links::tcp::{ConnectTls, ListenTls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_transport::conformance::{Harness, region};
-use headwater_transport::links::Listening;
-use headwater_transport::rdma::RdmaReceiver;
 use headwater_transport::{
-    Arrival, DeviceWindow, LeaseId, LinkError, LinkKind, LinkOffer, PartBuffer, PartPlace, PeerId,
-    ReceiverLink, SendsWhole, SessionKey, SlotId, SlotMemory, Withdrawal, WorkerLink,
+    AnswersRequests, Arrival, DeviceWindow, LeaseId, LinkError, LinkKind, LinkOffer, PartBuffer,
+    PartPlace, PeerId, ReceiverLink, SendsWhole, SessionKey, SlotId, SlotMemory, TakesDeviceSlots,
+    Withdrawal, WorkerLink,
 };
 use tokio::sync::mpsc;
 
@@ -66,7 +65,6 @@ struct Shared {
 
 struct Receiver {
     inner: Arc<dyn ReceiverLink>,
-    rdma: Option<Arc<dyn RdmaReceiver>>,
     shared: Arc<Shared>,
 }
 
@@ -137,16 +135,14 @@ impl Shared {
 
 #[async_trait]
 impl Harness for Faulty {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
         let (sender, inner_arrivals) = mpsc::unbounded_channel();
-        let Listening { link: inner, rdma } = self.inner.listen(sender).await;
+        let inner = self.inner.listen(sender).await;
         *self.shared.out.lock().unwrap() = Some(arrivals);
         let weak = Arc::downgrade(&inner);
         *self.shared.link.lock().unwrap() = Some(weak.clone());
         tokio::spawn(Arc::clone(&self.shared).forward(inner_arrivals, weak));
-        let has_rdma = rdma.is_some();
-        let receiver = Arc::new(Receiver { inner, rdma, shared: Arc::clone(&self.shared) });
-        Listening { link: receiver.clone(), rdma: has_rdma.then_some(receiver as _) }
+        Arc::new(Receiver { inner, shared: Arc::clone(&self.shared) })
     }
 
     async fn connect(
@@ -229,19 +225,17 @@ impl ReceiverLink for Receiver {
             self.inner.drop_peer(peer);
         }
     }
-}
 
-impl Receiver {
-    fn rdma(&self) -> &dyn RdmaReceiver {
-        self.rdma.as_deref().expect("of the rdma link")
+    fn answers_requests(&self) -> Option<&dyn AnswersRequests> {
+        self.inner.answers_requests()
+    }
+
+    fn takes_device_slots(&self) -> Option<&dyn TakesDeviceSlots> {
+        self.inner.takes_device_slots().map(|_| self as _)
     }
 }
 
-impl RdmaReceiver for Receiver {
-    fn answer(&self, request: &[u8]) -> Vec<u8> {
-        self.rdma().answer(request)
-    }
-
+impl TakesDeviceSlots for Receiver {
     fn add_device_slot(
         &self,
         slot: SlotId,
@@ -254,7 +248,7 @@ impl RdmaReceiver for Receiver {
             let memory = SlotMemory::private(window.len_bytes(), false).expect("memory");
             return self.inner.add_slot(slot, Arc::new(memory));
         }
-        self.rdma().add_device_slot(slot, window)
+        self.inner.takes_device_slots().expect("it has them").add_device_slot(slot, window)
     }
 }
 

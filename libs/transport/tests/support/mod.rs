@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_transport::conformance::Harness;
-use headwater_transport::links::Listening;
-use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaReceiver};
-use headwater_transport::shm::{self, ShmConnect, ShmListen};
-use headwater_transport::tcp::{self, TcpConnect, TcpListen};
-use headwater_transport::ucx::{self, UcxConnect, UcxListen};
-use headwater_transport::{Arrival, LinkError, LinkOffer, SessionKey, SlotMemory, WorkerLink};
+use headwater_transport::links::rdma::{self, RdmaConnect, RdmaListen};
+use headwater_transport::links::shm::{self, ShmConnect, ShmListen};
+use headwater_transport::links::tcp::{self, TcpConnect, TcpListen};
+use headwater_transport::links::ucx::{self, UcxConnect, UcxListen};
+use headwater_transport::{
+    Arrival, Exchange, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, SlotMemory,
+    WorkerLink,
+};
 use tokio::sync::mpsc;
 
 #[derive(Debug, Default)]
@@ -33,9 +35,8 @@ pub(crate) struct Tcp {
 
 #[async_trait]
 impl Harness for Shm {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
-        let link = shm::listen(&self.listen, arrivals).await.expect("a socket");
-        Listening { link, rdma: None }
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        shm::listen(&self.listen, arrivals).await.expect("a socket")
     }
 
     async fn connect(
@@ -88,9 +89,8 @@ impl Default for Tcp {
 
 #[async_trait]
 impl Harness for Tcp {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
-        let link = tcp::listen(&self.listen, arrivals).await.expect("a port");
-        Listening { link, rdma: None }
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        tcp::listen(&self.listen, arrivals).await.expect("a port")
     }
 
     async fn connect(
@@ -141,11 +141,8 @@ impl Default for Ucx {
 
 #[async_trait]
 impl Harness for Ucx {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
-        let link = ucx::listen(&self.listen, arrivals)
-            .await
-            .expect("UCX, by scripts/install-system.sh tests");
-        Listening { link, rdma: None }
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        ucx::listen(&self.listen, arrivals).await.expect("UCX, by scripts/install-system.sh tests")
     }
 
     async fn connect(
@@ -170,10 +167,10 @@ impl Harness for Ucx {
 pub(crate) struct Rdma {
     pub(crate) listen: RdmaListen,
     pub(crate) connect: RdmaConnect,
-    receiver: Mutex<Option<Weak<dyn RdmaReceiver>>>,
+    receiver: Mutex<Option<Weak<dyn ReceiverLink>>>,
 }
 
-struct Call(Weak<dyn RdmaReceiver>);
+struct Call(Weak<dyn ReceiverLink>);
 
 impl Rdma {
     pub(crate) fn new(queue_pairs: u32) -> Self {
@@ -187,19 +184,22 @@ impl Rdma {
 
 #[async_trait]
 impl Exchange for Call {
-    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+    async fn exchange(&self, _: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
         let receiver = self.0.upgrade().expect("a receiver");
-        let answer = tokio::task::spawn_blocking(move || receiver.answer(&request)).await;
+        let answer = tokio::task::spawn_blocking(move || {
+            receiver.answers_requests().expect("it answers").answer(&request)
+        })
+        .await;
         Ok(answer.expect("no panic"))
     }
 }
 
 #[async_trait]
 impl Harness for Rdma {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
         let receiver = rdma::listen(&self.listen, arrivals).await.expect("an RDMA port");
         *self.receiver.lock().expect("no panic") = Some(Arc::downgrade(&receiver));
-        Listening { link: receiver.clone(), rdma: Some(receiver) }
+        receiver
     }
 
     async fn connect(
