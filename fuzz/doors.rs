@@ -115,7 +115,7 @@ pub(crate) fn npy(bytes: &[u8]) {
     read_file("a.npy", bytes, FormatKind::Npy);
 }
 
-/// A sample's field of each kind in turn; the first byte says of which.
+/// A sample's field of each kind in turn; the first byte says which kind.
 pub(crate) fn fields(bytes: &[u8]) {
     static PLANS: OnceLock<Vec<PartPlan>> = OnceLock::new();
     let plans = PLANS.get_or_init(|| {

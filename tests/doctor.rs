@@ -234,7 +234,7 @@ fn a_tier_with_another_token_says_so() {
     said.has(&format!("storage node {storage}"), "wrong", found);
 }
 
-/// Slots of so many ranks and samples fit in no machine's memory.
+/// Slots of this number of ranks and samples fit in no machine's memory.
 #[test]
 fn slots_that_do_not_fit_and_shards_that_are_not_there_are_wrong() {
     let said = doctor(&[], &["--ranks", "1024", "--batch", "65536"]);

@@ -74,7 +74,7 @@ fn with_links(config: &ReceiverConfig, link: &str) -> ReceiverConfig {
     ReceiverConfig { links: vec![link.into()], ..config.clone() }
 }
 
-/// What a worker is told that may use every link of these tests.
+/// Configuration of a worker that may use every link of these tests.
 const ALL_LINKS: &str = r#"links = ["shm", "ucx", "tcp"]"#;
 
 /// So many workers.

@@ -16,7 +16,7 @@ use crate::support::trainer::{HEARTBEAT_MS, Ranks};
 
 /// Longest time until a receiver knows what became of a worker.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a worker is told.
+/// Configuration of a worker.
 const WORKER: &str =
     "links = [\"rdma\", \"tcp\"]\nbackend = \"cpu\"\n[links]\nrdma_queue_pairs = 4";
 /// More than the slots of these tests and a worker's buffers together.

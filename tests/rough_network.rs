@@ -51,7 +51,7 @@ fn weather_of_every_kind_changes_no_batch() {
         fleet.add_worker("local_files = \"off\"");
         ways.push(Proxy::new("127.0.0.1:0", &fleet.worker(number).address.clone()));
     }
-    // Workers are told another address of this host than the one that the rank listens on.
+    // Workers get another address of this host than the one that the rank listens on.
     let port = Proxy::free_port();
     let data = Proxy::new(&format!("127.0.0.2:{port}"), &format!("127.0.0.1:{port}"));
     let config = ReceiverConfig {

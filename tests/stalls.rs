@@ -198,7 +198,7 @@ fn too_few_workers_are_named() {
 #[test]
 fn a_slow_link_is_named() {
     let mut fleet = Fleet::start(photos(), 1);
-    // Workers are told another address of this host than the one that the rank listens on.
+    // Workers get another address of this host than the one that the rank listens on.
     let port = Proxy::free_port();
     let data = Proxy::new(&format!("127.0.0.2:{port}"), &format!("127.0.0.1:{port}"));
     data.weather.bytes_per_s.store(2 << 20, Ordering::SeqCst);

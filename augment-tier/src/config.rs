@@ -50,7 +50,7 @@ pub enum CudaDecode {
     Device,
 }
 
-/// What a worker is told. Times are in milliseconds.
+/// Configuration of a worker. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct AugmentConfig {

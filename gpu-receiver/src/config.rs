@@ -49,7 +49,7 @@ pub struct DatasetUse {
     pub weight: Option<f64>,
 }
 
-/// What a receiver is told. Times are in milliseconds.
+/// Configuration of a receiver. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReceiverConfig {

@@ -44,8 +44,8 @@ struct Trial {
 // === impl LinkTrials ===
 
 impl LinkTrials {
-    /// Those of `links` that the worker at `address` is to be offered now, in their order; all of them
-    /// where nothing would be left.
+    /// Those of `links` to offer now to the worker at `address`, in their order; all of them where
+    /// nothing would be left.
     pub(crate) fn offered(
         &self,
         address: &str,
@@ -107,7 +107,7 @@ impl LinkTrials {
         self.lock().of_worker.retain(|(worker, _), _| worker != address);
     }
 
-    /// Workers over whose links sessions were in vain, once for each link.
+    /// Workers over whose links sessions failed, once for each link.
     #[cfg(test)]
     pub(crate) fn in_vain(&self) -> usize {
         self.lock().of_worker.len()
@@ -121,7 +121,7 @@ impl LinkTrials {
 // === impl Trial ===
 
 impl Trial {
-    /// One more session in vain. How long the link is left out for it; `None`: it is not.
+    /// One more failed session. How long the link is left out for it; `None`: it is not.
     fn fail(&mut self, most: u32, now: Instant) -> Option<Duration> {
         self.in_vain += 1;
         let is_left_out = self.until.is_some_and(|until| now < until);

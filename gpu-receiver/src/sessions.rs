@@ -76,7 +76,7 @@ pub(crate) struct SessionShared {
     pub(crate) names: WorkerNames,
     /// Links that workers are not offered for a while.
     pub(crate) trials: LinkTrials,
-    /// The place that is ordered next, of which workers are told.
+    /// The place that is ordered next. Workers hear of it.
     pub(crate) ordered: watch::Receiver<Position>,
     pub(crate) order: Arc<SampleOrder>,
     /// Set once: the receiver is about to end.

@@ -93,7 +93,8 @@ impl SlotPool {
     /// a further one, there are no more than those.
     ///
     /// # Errors
-    /// The memory cannot be had, or not even one slot registered, or the GPU that has twins fails.
+    /// The memory is not available, or not even one slot registered, or the GPU that has twins
+    /// fails.
     pub(crate) fn take(&mut self) -> Result<Option<SlotId>, ReceiverError> {
         if let Some(error) = self.failed.clone() {
             return Err(error.into());
@@ -115,9 +116,9 @@ impl SlotPool {
         }
     }
 
-    /// Makes slots until there are `count`, so that the lack of memory shows at the start; all there may
-    /// be where a card writes to twins, since a card may take less of a GPU's memory than there is. To
-    /// be called before any worker knows of a slot.
+    /// Makes slots until there are `count`, so that the lack of memory shows at the start; all that may
+    /// exist where a card writes to twins, since a card may take less of a GPU's memory than there is.
+    /// Must be called before any worker knows of a slot.
     ///
     /// # Errors
     /// As for [`SlotPool::take`].
@@ -246,7 +247,8 @@ impl SlotPool {
         quarantined.into_iter().for_each(|slot| self.give_back(slot, ledger));
     }
 
-    /// Of what a GPU cannot say it is not: that ends the stream when a slot is wanted.
+    /// If the GPU cannot tell whether a slot is free, the slot counts as busy, and the stream ends
+    /// when a slot is wanted.
     fn is_free(&mut self, slot: SlotId, ledger: &Ledger) -> bool {
         let direct = self.on_device.is_some();
         let done = ledger.slot_is_quiet(slot).then(|| self.slots[&slot].is_done_with(direct));

@@ -69,7 +69,7 @@ const ROOMS: [(&str, &str); 61] = [
 /// Files of one instruction set or device, anywhere in the operations and the JPEG decoder.
 const TWINS: [&str; 6] = ["x86.rs", "sse41.rs", "avx2.rs", "avx512.rs", "neon.rs", "cuda.rs"];
 const LIST: &str = "tests/tidy/unsafety.rs";
-/// A note stands at most so many lines above what it is about.
+/// Maximum lines from a note to what it is about.
 const NOTE_LINES: usize = 12;
 
 /// Unsafe code in other files, or without a note; crates that do not shut it out.

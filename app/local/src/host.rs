@@ -79,7 +79,7 @@ pub fn host_receiver(
     Err(LocalError::Lost)
 }
 
-/// What the process is told: equal for trials that may share.
+/// The configuration of the process: equal for trials that may share.
 fn settled(config: &Config) -> Config {
     let mut config = Config {
         dataset: config.dataset.clone(),

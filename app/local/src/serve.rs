@@ -313,7 +313,7 @@ pub(crate) mod tests {
         process.wait().unwrap();
     }
 
-    /// This test once more in a process of its own, which is told of a socket in a new folder.
+    /// This test once more in a process of its own, which gets a socket in a new folder.
     fn at_a_socket(test: &str) -> (Child, TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("own");

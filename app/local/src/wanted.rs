@@ -23,8 +23,8 @@ pub struct Wanted {
 // === impl Wanted ===
 
 impl Wanted {
-    /// What a configuration says, for so many ranks on this host. Unless it names a back end, that is the
-    /// processor: GPUs of a host with ranks are busy.
+    /// What a configuration says, for `local_ranks` ranks on this host. Unless it names a back end, that
+    /// is the processor: GPUs of a host with ranks are busy.
     #[must_use]
     pub fn new(loaded: &Loaded, local_ranks: u32) -> Self {
         let mut config = loaded.config.clone();

@@ -1,4 +1,4 @@
-//! What a worker is told where nobody says otherwise.
+//! Default values of a worker's configuration.
 
 use headwater_access::AccessConfig;
 use headwater_core::recipe::DecodeLimits;

@@ -19,7 +19,7 @@ pub(crate) struct Chosen {
     pub(crate) refused: Vec<String>,
 }
 
-/// Checks that a link that is forced can be had on this machine at all.
+/// Checks that a link that is forced is available on this machine at all.
 ///
 /// # Errors
 /// It cannot: the library, the device, an active port or its address is missing.
@@ -33,7 +33,7 @@ pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
     })
 }
 
-/// Connects the first link that can be had, in the receiver's order, of those this worker takes.
+/// Connects the first link that is available, in the receiver's order, of those this worker takes.
 ///
 /// # Errors
 /// None can; what stood in the way of each is said.

@@ -114,7 +114,7 @@ impl Session {
         Context::of_lease(&self.receiver, &self.stream.to_bytes(), lease)
     }
 
-    /// Waits until the session's parts leave room for one of so many bytes.
+    /// Waits until the session's parts leave room for one of `part_bytes` bytes.
     pub(crate) async fn memory_for(&self, part_bytes: u64) -> Option<SemaphorePermit<'_>> {
         let units = units_of(part_bytes).min(self.memory_units);
         self.memory.acquire_many(units).await.ok()
@@ -125,7 +125,7 @@ impl Session {
         self.source.plans.get(bucket as usize)
     }
 
-    /// The layout of a batch of so many samples of a bucket, whose plan is `plan`.
+    /// The layout of a batch of `samples` samples of a bucket, whose plan is `plan`.
     pub(crate) fn layout(&self, plan: &PartPlan, samples: u32, bucket: u32) -> Arc<Layout> {
         let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
         let last = &mut layouts[bucket as usize];

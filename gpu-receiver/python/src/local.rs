@@ -81,7 +81,8 @@ pub(crate) fn program(py: Python<'_>) -> PyResult<Option<PathBuf>> {
     Ok(headwater_local::program(&scripts(py)?).ok())
 }
 
-/// The program that runs this process, and the folder of its script: one's own modules lie there.
+/// The program that runs this process, and the folder of its script: the user's own modules lie
+/// there.
 pub(crate) fn python(py: Python<'_>) -> PyResult<(PathBuf, Vec<PathBuf>)> {
     let sys = py.import("sys")?;
     let program: Option<PathBuf> = sys.getattr("executable")?.extract()?;

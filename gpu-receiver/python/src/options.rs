@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     pub(crate) keywords: Table,
     /// Folders that may have the program.
     pub(crate) scripts: Vec<PathBuf>,
-    /// This process's Python, and folders of one's own modules.
+    /// This process's Python, and folders of the user's own modules.
     pub(crate) python: (PathBuf, Vec<PathBuf>),
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     pub(crate) security: AccessConfig,
     /// Where the filter of log lines came from.
     pub(crate) log_origin: String,
-    /// What is to be logged of the configuration.
+    /// What to log about the configuration.
     pub(crate) warnings: Vec<String>,
 }
 

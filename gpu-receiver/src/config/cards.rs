@@ -63,7 +63,7 @@ fn near_cores<'a>(
     if near.is_empty() { usable } else { near }
 }
 
-/// With which of so many cards a rank begins. Those of a host use all of them alike, whether its ranks take turns over
+/// With which of `cards` cards a rank begins. Those of a host use all of them alike, whether its ranks take turns over
 /// the sockets (0, 2, 4, 6 on one) or fill one after the other (0, 1, 2, 3).
 fn turn(rank: usize, cards: usize) -> usize {
     // Every second number meets all of an odd number of cards anyway, and half of an even one.

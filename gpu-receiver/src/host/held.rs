@@ -63,14 +63,14 @@ impl HeldSlots {
 // === impl HeldByAll ===
 
 impl HeldByAll {
-    /// Of trials that may hold the batches of `shared_max` slots together, and of which `reserves` may hold
-    /// [`HELD_ALWAYS`] each beside these.
+    /// Of trials that may hold the batches of `shared_max` slots together. `reserves` of the trials may
+    /// hold [`HELD_ALWAYS`] each beside these.
     pub(super) fn new(shared_max: usize, reserves: usize) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self { slots: HeldSlots::default(), shared_max, reserves }))
     }
 }
 
-/// Slots that are held at most where so many are shared and so many trials have a reserve.
+/// Maximum slots that are held where `shared_max` are shared and `reserves` trials have a reserve.
 pub(super) fn held_max(shared_max: usize, reserves: usize) -> usize {
     shared_max + reserves * HELD_ALWAYS
 }

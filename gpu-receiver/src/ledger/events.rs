@@ -15,10 +15,10 @@ use crate::stall::LastPart;
 /// So many workers may be lost with one part before it waits for the next.
 const LOSSES_WITHOUT_PAUSE: u32 = 2;
 
-/// Of the parts that a worker delivers over a network, with [`Verify::Sampled`], so many are compared in
-/// any case, at first and after one that differed,
+/// Of the parts that a worker delivers over a network, with [`Verify::Sampled`], this number is compared
+/// in any case, at first and after one that differed,
 const SAMPLED_FIRST: u32 = 64;
-/// and of the others one in so many.
+/// and of the others one in this number.
 const SAMPLED_EVERY: u64 = 16;
 
 impl Ledger {
@@ -230,7 +230,7 @@ impl Ledger {
         }
     }
 
-    /// Goes on with a lease of which something was heard.
+    /// Goes on with a lease after something was heard of it.
     fn settle(&mut self, id: LeaseId, now: Duration) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if !lease.is_complete() {

@@ -41,7 +41,7 @@ const PART_SAMPLES: u32 = 4;
 pub(super) const BATCH: u64 = BATCH_SAMPLES as u64;
 /// Leases of a batch to which nothing happens.
 pub(super) const PARTS: u64 = (BATCH_SAMPLES / PART_SAMPLES) as u64;
-/// One worker in so many is on its receivers' host.
+/// One worker in this number is on its receivers' host.
 const SHM_EVERY: u64 = 4;
 /// What late trials are late by, or a multiple.
 const LATE: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ pub(super) struct FleetConfig {
     pub(super) seed: u64,
     pub(super) receivers: usize,
     pub(super) workers: usize,
-    /// Workers that one receiver is told of.
+    /// Number of workers that one receiver hears of.
     pub(super) workers_each: usize,
     pub(super) storage_nodes: usize,
     pub(super) steps: u64,
@@ -273,7 +273,7 @@ impl Fleet {
                     None => fleet.start_later(rank, late).await,
                 };
                 let trainer = trainer.train().await;
-                // A trial that is through leaves the others alone.
+                // A trial that is through does not disturb the others.
                 if fleet.config.trials.is_some() {
                     fleet.stop(rank);
                 }

@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Gives so many bytes without a newline, and counts them.
+    /// Gives `bytes` bytes without a newline, and counts them.
     fn printed(bytes: u64) -> impl Read {
         io::repeat(b'x').take(bytes).chain(&b"\nshort\nlast"[..])
     }

@@ -16,7 +16,7 @@ pub struct OpenShards<K, V, E> {
 
 #[derive(Debug)]
 struct Entries<K, V, E> {
-    /// Counts uses, so that the least recent one can be told.
+    /// Counts uses, to find the least recent one.
     clock: u64,
     cells: HashMap<K, (u64, Cell<V, E>)>,
 }

@@ -268,8 +268,8 @@ fn receive_now(fd: &OwnedFd, most_bytes: usize) -> io::Result<Option<Packet>> {
     let got = loop {
         match rustix::net::recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(got) => break got,
-            // CONNRESET: the other end closed with packets unread. It is told once, ahead of what
-            // it had sent itself; that, and then the end of the stream, are still to come.
+            // CONNRESET: the other end closed with packets unread. It is reported once, ahead of
+            // what it had sent itself; that, and then the end of the stream, are still to come.
             Err(Errno::INTR | Errno::CONNRESET) => {}
             Err(error) => return Err(error.into()),
         }

@@ -236,7 +236,7 @@ async fn more_silent_callers_than_may_be_make_room_for_the_next_who_is_let_in_at
     harness.listen.handshake_timeout = Duration::from_secs(600);
     let world = World::new(&harness).await;
     let address = String::from_utf8(world.receiver().offer(HERE).address).expect("an address");
-    // More than there are places: so many are closed that as many stand as there may be.
+    // More than there are places: some are closed, until as many stand as there may be.
     let mut standing = Vec::new();
     for _ in 0..SILENT_MAX + 10 {
         standing.push(TcpStream::connect(&address).await.expect("connected"));

@@ -17,7 +17,8 @@ headwater_transport::conformance_suite!(match harness() {
     None => return,
 });
 
-/// Sockets alone are no RDMA: whoever asks for that gets an error that names what was found.
+/// Sockets are no RDMA: whoever asks for RDMA and has only sockets gets an error that names what
+/// was found.
 #[test]
 fn without_an_rdma_card_a_demand_for_one_is_refused() {
     if std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())

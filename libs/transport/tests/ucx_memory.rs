@@ -17,7 +17,7 @@ async fn slots_are_registered_once_and_copies_of_sockets_are_owned_to() {
     // The counter of bytes has both directions, of one process here.
     let arrived = of("headwater_link_bytes_total") / 2;
     let copied = of("headwater_link_copied_bytes_total");
-    // Over sockets the receiver's processor moves every byte; a card's transport leaves it alone.
+    // Over sockets the receiver's processor moves every byte; a card's transport does not use it.
     let has_card = ucx::detect(true).is_ok();
     assert_eq!(copied, if has_card { 0 } else { arrived });
 }

@@ -88,7 +88,7 @@ pub(crate) async fn connect(worker: SocketAddr) -> AugmentClient<tonic::transpor
 // === impl Receiver ===
 
 impl Receiver {
-    /// A session over a link of this kind, which beats until it is told not to.
+    /// A session over a link of this kind. It beats until the test stops that.
     pub(crate) async fn open(
         worker: SocketAddr,
         storage: &TestStorage,
@@ -241,7 +241,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Leaves the stream open when it is told not to beat.
+/// Leaves the stream open after the test has stopped the beating.
 fn beat(
     outbox: mpsc::Sender<v1::ToWorker>,
     beating: Arc<AtomicBool>,

@@ -106,7 +106,7 @@ pub async fn two_writers_of_one_part_do_no_harm(harness: &dyn Harness) {
     }
 }
 
-/// Regions without bytes, among others and alone.
+/// Regions without bytes, among others and without others.
 pub async fn empty_regions_are_delivered(harness: &dyn Harness) {
     let mut world = World::new(harness).await;
     let (slot, memory) = world.add_slot(4096);

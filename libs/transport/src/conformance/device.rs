@@ -9,7 +9,8 @@ use crate::link::terms::Arrival;
 use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
 
-/// Adds a slot of so many bytes that lies in a GPU's memory; `None`: the link has no such slots.
+/// Adds a slot of `len_bytes` bytes that lies in a GPU's memory; `None`: the link has no such
+/// slots.
 fn add(world: &World<'_>, len_bytes: u64) -> Option<(SlotId, Arc<HostWindow>)> {
     let slots = world.receiver().takes_device_slots()?;
     let memory = SlotMemory::private(len_bytes, false).expect("memory");

@@ -117,7 +117,7 @@ pub async fn a_delivered_lease_is_quiet(harness: &dyn Harness) {
     world.silent().await;
 }
 
-/// The word may come over the control stream alone.
+/// The word may come over the control stream only.
 pub async fn a_worker_told_of_a_withdrawal_cannot_commit(harness: &dyn Harness) {
     let mut world = World::new(harness).await;
     let (slot, _memory) = world.add_slot(4096);

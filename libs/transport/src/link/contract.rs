@@ -97,9 +97,9 @@ pub trait Exchange: Send + Sync {
 /// The worker's end of the link to one receiver.
 ///
 /// **Memory.** `begin` gives memory to render in, possibly the slot itself: every byte of every
-/// region is to be written, once, with its final value, and not read back. It waits while
-/// the link's buffers are all in use (a bound, not a queue). Dropping a [`PartBuffer`] without
-/// committing abandons the part.
+/// region must be written, once, with its final value, and not read back. It waits while the link's
+/// buffers are all in use (a bound, not a queue). Dropping a [`PartBuffer`] without committing
+/// abandons the part.
 ///
 /// **Delivery.** `commit` returns when the worker may forget the part: all bytes were handed to
 /// a transport that delivers them in order or reports `Closed`. Commits of one link may be called

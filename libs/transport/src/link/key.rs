@@ -36,11 +36,11 @@ impl SessionKey {
     }
 }
 
-/// The peer of which `owns` is true, and its number. Every peer is asked, so that the time does not tell
-/// which key was close.
+/// The peer for which `owns` is true, and its number. Every peer is asked, so that the time does not
+/// tell which key was close.
 ///
 /// # Errors
-/// None of them: what the caller is told.
+/// None of them: what the caller gets to know.
 pub(crate) fn owner<P>(
     peers: &mut HashMap<PeerId, P>,
     owns: impl Fn(&P) -> bool,

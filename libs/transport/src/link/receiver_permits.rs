@@ -17,9 +17,9 @@ use super::terms::{Arrival, LinkKind, PeerId, SessionKey, Withdrawal};
 use crate::memory::place::{self, LeaseId, PartPlace, SlotId};
 use crate::metrics::{self, Direction};
 
-/// What a worker is told that comes a second time.
+/// The answer to a worker that comes a second time.
 pub(crate) const ALREADY_CONNECTED: &str = "the session is already connected";
-/// What a caller is told whose place went to a later one before it had shown its key.
+/// The answer to a caller whose place went to a later one before it had shown its key.
 pub(crate) const TURNED_OUT: &str =
     "no key was shown before as many others came as may wait: try again";
 
@@ -28,7 +28,7 @@ pub(crate) trait ChannelToWorker: Clone + Debug + Send {
     /// A slot as the link keeps it.
     type Slot: Debug + Send;
 
-    /// The receiver writes the slots itself: what a channel is told to end has ended when the call
+    /// The receiver writes the slots itself: what a channel has to end has ended when the call
     /// returns. Otherwise the worker may go on until it, or the end of its path, says so.
     const WRITTEN_HERE: bool;
 
@@ -196,7 +196,7 @@ impl<C: ChannelToWorker> ReceiverPermits<C> {
     /// makes the channel, or takes the worker back on the one that it has.
     ///
     /// # Errors
-    /// No such worker is awaited, or it cannot join: what it is told.
+    /// No such worker is awaited, or it cannot join: the answer to it.
     pub(crate) fn join(
         &self,
         proves: impl Fn(&SessionKey) -> bool,
@@ -220,7 +220,7 @@ impl<C: ChannelToWorker> ReceiverPermits<C> {
     /// The worker whose key it is; from here on its path is being probed.
     ///
     /// # Errors
-    /// It is not awaited: what it is told.
+    /// It is not awaited: the answer to it.
     pub(crate) fn knock(&self, key: &[u8; 32]) -> Result<PeerId, String> {
         let mut state = self.lock();
         let (id, peer) = owner(&mut state, |own| own.matches(key))?;

@@ -29,7 +29,8 @@ pub struct LinkOffer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// All bytes of the lease are in the slot and visible to this process. In a slot in a GPU's memory
-    /// they are visible to work that is given to the GPU after its driver was told to flush such writes.
+    /// they are visible to work that is given to the GPU after its driver was asked to flush such
+    /// writes.
     Part {
         /// Who wrote it.
         peer: PeerId,
@@ -71,7 +72,7 @@ pub enum Withdrawal {
 /// Why a link failed. All kinds but `Refused` and `Setup` are worth another try on a new session.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The link cannot be had here; the message names what is missing and the remedy.
+    /// The link is not available here; the message names what is missing and the remedy.
     #[error("{kind} link is not available: {reason}")]
     Setup {
         /// Which link.
@@ -104,7 +105,7 @@ pub enum LinkError {
     /// A place that does not fit its slot, or bytes that do not fit their place.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// Memory for a slot cannot be had, whichever link is to use it.
+    /// Memory for a slot is not available, whichever link will use it.
     #[error(transparent)]
     Slot(#[from] SlotError),
 }

@@ -89,7 +89,7 @@ impl<S: Clone> WorkerPermits<S> {
         Self { kind, rendered, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Takes a message of the receiver, and answers it where it is to be answered at once.
+    /// Takes a message of the receiver, and answers it where it must be answered at once.
     ///
     /// # Errors
     /// Why the session ends.

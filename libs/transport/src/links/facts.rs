@@ -38,7 +38,7 @@ pub struct LinkFacts {
     pub needs_shared_slots: bool,
     /// Slots may be in a GPU's memory.
     pub takes_device_slots: bool,
-    /// It cannot be had without an RDMA card.
+    /// It is not available without an RDMA card.
     pub needs_card: bool,
     /// Links that use the same cards: where one of them is offered before it, it is not offered. It would register
     /// every slot once more.

@@ -75,8 +75,8 @@ trait Link: Sync {
     fn take_any(&self, bytes: &[u8]);
 }
 
-/// Opens the receiver's end of one kind. What happens on it is told on `arrivals`, at most two per
-/// admission and two per lease, so the channel holds no more than the receiver asked for.
+/// Opens the receiver's end of one kind. What happens on it is reported on `arrivals`, at most two
+/// per admission and two per lease, so the channel holds no more than the receiver asked for.
 ///
 /// # Errors
 /// [`LinkError::Setup`]: what is missing here, with the remedy.
@@ -95,7 +95,7 @@ pub async fn listen(
 /// which some links begin over.
 ///
 /// # Errors
-/// [`LinkError::Setup`]: the link cannot be had here, or does not get through.
+/// [`LinkError::Setup`]: the link is not available here, or does not get through.
 /// [`LinkError::Refused`]: wrong key or version.
 pub async fn connect(
     offer: &LinkOffer,

@@ -52,7 +52,7 @@ impl Mapping {
         Self::new(base, len)
     }
 
-    /// Zeroed memory of this process alone.
+    /// Zeroed memory of this process only.
     pub(crate) fn anonymous(len_bytes: u64) -> io::Result<Self> {
         let len = mappable(len_bytes)?;
         // SAFETY: as in `of_file`: null hint, no MAP_FIXED.
@@ -152,8 +152,8 @@ impl fmt::Debug for Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         self.pinned.take();
-        // SAFETY: `base` and `len` are those of a mapping that this value alone owns; every
-        // borrower (SlotMemory, PartBuffer) keeps the value alive.
+        // SAFETY: `base` and `len` are those of a mapping that only this value owns; every borrower
+        // (SlotMemory, PartBuffer) keeps the value alive.
         unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len).ok() };
     }
 }

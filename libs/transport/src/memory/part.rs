@@ -176,7 +176,7 @@ fn packed(place: &PartPlace, memory: &Mapping) -> Result<Vec<NonNull<u8>>, Place
     starts(memory, place, one_after_another(lengths))
 }
 
-/// Pieces of these lengths, each of which begins at a multiple of [`STAGING_ALIGN_BYTES`].
+/// Pieces of these lengths. Each of them begins at a multiple of [`STAGING_ALIGN_BYTES`].
 fn one_after_another(lengths: impl Iterator<Item = u64>) -> impl Iterator<Item = Region> {
     lengths.scan(0, |end: &mut u64, len_bytes| {
         let offset_bytes = *end;

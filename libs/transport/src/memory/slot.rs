@@ -36,7 +36,7 @@ pub struct SlotMemory {
     is_foreign: bool,
 }
 
-/// Why slot memory could not be had. It does not go away by trying again.
+/// Why slot memory is not available. It does not go away by trying again.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot have a slot of {wanted_bytes} bytes: {source}; use fewer or smaller slots")]
 pub struct SlotError {

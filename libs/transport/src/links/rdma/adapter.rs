@@ -37,7 +37,7 @@ pub(super) struct Adapter {
     choice: RdmaPort,
 }
 
-/// What a port is now, of which everything may change while it is in use.
+/// What a port is now. All of it may change while the port is in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     pub(super) path: Path,
@@ -54,7 +54,7 @@ type TryOut = fn(&Arc<Adapter>) -> Result<(), String>;
 
 impl Adapter {
     /// The adapter of the system's library; shared by all of this process that ask for the same, as long as it can be
-    /// used. `towards`: the port that is to be reached.
+    /// used. `towards`: the port to reach.
     ///
     /// # Errors
     /// What is missing, and the remedy.
@@ -194,8 +194,8 @@ impl Adapter {
         Ok(Route { path, pkey_index, message_max_bytes: state.message_max_bytes.max(1) })
     }
 
-    /// What a worker is told of the port, with the address that is best where this end of the control stream has the
-    /// address `control`.
+    /// What a worker gets to know of the port, with the address that is best where this end of the control stream
+    /// has the address `control`.
     ///
     /// # Errors
     /// As [`Adapter::route`].

@@ -4,7 +4,7 @@ use super::verbs::{Device, GidState, PortState};
 use super::wire::{Gid, common_bits};
 
 /// Index and address of the entry of the port's table that is best. `wanted`: the index is given;
-/// `towards`: the address that is to be reached.
+/// `towards`: the address to reach.
 pub(super) fn choose(
     device: &Device,
     port: u8,

@@ -59,9 +59,9 @@ impl Lanes {
 // === impl Connection ===
 
 impl Connection {
-    /// So many pairs, not connected yet, that leave by the address which is best towards another one.
-    /// `writable`: the peer may write to registered memory. It is a worker then, which is told of its own
-    /// leases only; a receiver could ask without end.
+    /// `pairs` queue pairs, not connected yet, that leave by the address which is best towards another
+    /// one. `writable`: the peer may write to registered memory. It is a worker then, which hears of its
+    /// own leases only; a receiver could ask without end.
     pub(super) fn new(
         adapter: &Arc<Adapter>,
         pairs: u32,

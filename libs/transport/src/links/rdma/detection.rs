@@ -321,7 +321,7 @@ unsafe impl DeviceWindow for Window {
     }
 }
 
-/// How memory of 8,192 bytes is registered whose descriptor is of a file of so many.
+/// How memory of 8,192 bytes is registered whose descriptor is of a file of `descriptor` bytes.
 fn way(library: &Library, descriptor: Result<u64, &str>) -> Result<&'static str, String> {
     let adapter = Adapter::find(library, &RdmaPort::default(), None, |_| Ok(())).expect("a port");
     let memory = Mapping::anonymous(8192).expect("memory");

@@ -360,7 +360,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Number of the send that comes so many after the last.
+    /// Number of the send that comes `ahead` sends after the last.
     fn id(&self, ahead: usize) -> u64 {
         self.number << LANE_SHIFT | (self.sent + ahead as u64) & COUNT_MASK
     }

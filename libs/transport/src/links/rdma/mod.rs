@@ -57,8 +57,8 @@ pub use choices::{DEFAULT_HANDSHAKE_TIMEOUT, DEFAULT_STAGING_BUFFERS, RdmaConnec
 use adapter::Adapter;
 use connection::Connection;
 
-/// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
-/// and two per lease, so the channel holds no more than the receiver asked for.
+/// Opens the receiver's end. What happens on it is reported on `arrivals`, at most two per
+/// admission and two per lease, so the channel holds no more than the receiver asked for.
 ///
 /// # Errors
 /// [`LinkError::Setup`]: what is missing here (library, device, active port, address), with the

@@ -9,7 +9,7 @@ use super::slot::Slot;
 use crate::link::messages::ToWorker;
 use crate::link::receiver_permits::ChannelToWorker;
 
-/// The queue pairs of a peer, and how its task is told to end them.
+/// The queue pairs of a peer, and how its task learns to end them.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) connection: Arc<Connection>,

@@ -26,7 +26,7 @@ use crate::memory::slot::SlotMemory;
 use crate::memory::window::DeviceWindow;
 use crate::metrics;
 
-/// Time for a goodbye to reach a worker that is to be dropped; a dead one takes none.
+/// Time for a goodbye to reach a worker that will be dropped; a dead one takes none.
 const GOODBYE_LIMIT: Duration = Duration::from_millis(100);
 /// Time for stopped queue pairs to give back what they hold.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
@@ -234,7 +234,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hears the worker until it leaves, breaks, or is to be dropped.
+    /// Hears the worker until it leaves, breaks, or must be dropped.
     async fn serve(&self) -> String {
         loop {
             let events = tokio::select! {
@@ -270,7 +270,7 @@ impl Session {
         None
     }
 
-    /// Says goodbye to a worker that is to be dropped, stops the pairs, takes what they give back,
+    /// Says goodbye to a worker that will be dropped, stops the pairs, takes what they give back,
     /// and destroys them. `false`: one cannot be destroyed, and the worker may still be writing.
     async fn end(&self) -> bool {
         if self.permits.is_leaving(self.peer) {

@@ -54,8 +54,8 @@ impl ReceiverPort {
         if adapter.route(None).is_ok() { adapter } else { self.mended().1 }
     }
 
-    /// What a worker is told of the port, with the address that is best where the control stream's own is
-    /// `control`; why it cannot be used now. Does not wait.
+    /// What a worker gets to know of the port, with the address that is best where the control stream's
+    /// own is `control`; why it cannot be used now. Does not wait.
     pub(super) fn offer(&self, control: IpAddr) -> Result<Offer, String> {
         self.current().offer(control)
     }

@@ -69,7 +69,7 @@ impl Session {
         Ok(PartBuffer::in_staging(place, memory, Kept { staging, _rendering: rendering })?)
     }
 
-    /// Hands the part to the queue pairs; the receiver is told when it is there.
+    /// Hands the part to the queue pairs; the receiver learns when it is there.
     pub(super) fn send(
         &self,
         part: PartBuffer,

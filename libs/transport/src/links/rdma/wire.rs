@@ -22,9 +22,9 @@ pub(crate) type Gid = [u8; 16];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) gid: Gid,
-    /// Of this host alone: which entry of its port's table the GID is.
+    /// Of this host only: which entry of its port's table the GID is.
     pub(crate) gid_index: u8,
-    /// Of this host alone.
+    /// Of this host only.
     pub(crate) port: u8,
     /// Number in an InfiniBand subnet; 0 on Ethernet.
     pub(crate) lid: u16,
@@ -33,7 +33,7 @@ pub(crate) struct Path {
     pub(crate) ethernet: bool,
     /// Its packets need a global route, even within their subnet.
     pub(crate) needs_grh: bool,
-    /// Of this host alone: what its packets say of their class, and the lane of switches they take.
+    /// Of this host only: what its packets say of their class, and the lane of switches they take.
     pub(crate) traffic_class: u8,
     pub(crate) service_level: u8,
 }

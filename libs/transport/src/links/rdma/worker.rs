@@ -43,7 +43,7 @@ impl RdmaWorker {
         config: &RdmaConnect,
         exchange: &dyn Exchange,
     ) -> Result<Self, LinkError> {
-        // Of another version it is told by the receiver's answer.
+        // That the version is another one it learns from the receiver's answer.
         let offer = Offer::decode(&offer.address);
         let adapter = Adapter::open(&config.port, offer.as_ref(), Connection::try_out);
         let adapter = adapter.map_err(setup)?;

@@ -5,8 +5,8 @@
 //! docs/wire-format.md.
 //!
 //! **What a worker can know.** A receiver chooses the memory that a worker writes to. So a worker
-//! connects to receivers of its own user, of root and of those it is told only, and takes memory that
-//! is sealed against being made shorter: a write to memory that is gone would kill the process.
+//! connects only to receivers of its own user, of root and of the configured users, and takes memory
+//! that is sealed against being made shorter: a write to memory that is gone would kill the process.
 //!
 //! **What a receiver can know.** A worker maps whole slots, so a permission binds an honest worker
 //! only: whoever may connect (right user, right key) is trusted with the slots. The socket is the
@@ -39,8 +39,8 @@ pub use choices::{DEFAULT_HANDSHAKE_TIMEOUT, ShmConnect, ShmListen};
 use receiver::ShmReceiver;
 use worker::ShmWorker;
 
-/// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
-/// and two per lease, so the channel holds no more than the receiver asked for.
+/// Opens the receiver's end. What happens on it is reported on `arrivals`, at most two per
+/// admission and two per lease, so the channel holds no more than the receiver asked for.
 ///
 /// # Errors
 /// [`LinkError::Setup`]: the socket cannot be made.

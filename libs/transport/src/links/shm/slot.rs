@@ -71,8 +71,8 @@ impl Drop for Slot {
     }
 }
 
-/// A page that is beyond the end of its file, or that cannot be had, is a SIGBUS in the middle of a
-/// part. Seals come first: after them the length stays.
+/// A page that is beyond the end of its file, or that is not available, is a SIGBUS in the middle
+/// of a part. Seals come first: after them the length stays.
 fn check(file: &OwnedFd, len_bytes: u64) -> Result<(), String> {
     let said = |error: rustix::io::Errno| format!("a slot's memory cannot be looked at: {error}");
     let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());

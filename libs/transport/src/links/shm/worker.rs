@@ -157,7 +157,7 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
             String::from_utf8_lossy(name)
         ))
     })?;
-    // Before it is told the key.
+    // Before it gets the key.
     let known = users.check(socket.peer_uid(), "links.shm_allow_uids");
     known.map_err(|reason| kind.setup(format!("the receiver's {reason}")))?;
     // Where it cannot be sent, the receiver's reason may be there to read all the same.

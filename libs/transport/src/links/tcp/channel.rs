@@ -60,7 +60,7 @@ pub(super) enum Verdict {
 /// Judges a hello. A connection that the worker had is cut off.
 ///
 /// # Errors
-/// It is nobody's, or was made before: what the other side is told.
+/// It is nobody's, or was made before: the answer to the other side.
 pub(super) fn join(
     permits: &Permits,
     hello: &Hello,
@@ -184,7 +184,7 @@ impl ChannelToWorker for TcpChannel {
         slot.len_bytes()
     }
 
-    /// Workers are told nothing: what they send unasked is read away. A part that is being read stops
+    /// Workers hear nothing: what they send unasked is read away. A part that is being read stops
     /// between two reads.
     fn send(&self, message: ToWorker<&Self::Slot>) {
         match message {

@@ -21,8 +21,8 @@ pub const DEFAULT_STAGING_BUFFERS: usize = 6;
 pub struct TcpListen {
     /// Address to listen on; port 0 takes a free one. `[::]` is all addresses, IPv4 too.
     pub bind: SocketAddr,
-    /// Host that workers are told to connect to. `None`: the bound address; where that is a
-    /// wildcard, the address over which each worker is reached.
+    /// Host that workers connect to. `None`: the bound address; where that is a wildcard, the
+    /// address over which each worker is reached.
     pub advertise_host: Option<String>,
     /// Time for a new connection to present its key.
     pub handshake_timeout: Duration,

@@ -1,4 +1,4 @@
-//! Where the receiver's end listens, and what workers are told to connect to.
+//! Where the receiver's end listens, and the address that workers get to connect to.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -41,8 +41,8 @@ mod sync {
 use receiver::TcpReceiver;
 use worker::TcpWorker;
 
-/// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
-/// and two per lease, so the channel holds no more than the receiver asked for.
+/// Opens the receiver's end. What happens on it is reported on `arrivals`, at most two per
+/// admission and two per lease, so the channel holds no more than the receiver asked for.
 ///
 /// # Errors
 /// [`LinkError::Setup`]: the address cannot be bound.

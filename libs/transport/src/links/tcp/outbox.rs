@@ -115,7 +115,7 @@ impl Outbox {
         Ok(None)
     }
 
-    /// After a break: what was sent and not acknowledged is to be sent again, first.
+    /// After a break: what was sent and not acknowledged must be sent again, first.
     pub(super) fn rewind(&self) {
         let mut state = self.lock();
         while let Some(job) = state.sent.pop_back() {

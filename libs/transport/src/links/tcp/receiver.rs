@@ -70,7 +70,7 @@ struct Connection {
     shared: Arc<Shared>,
 }
 
-/// Why a connection was not let in, and where the worker can be told.
+/// Why a connection was not let in, and where the answer to the worker goes.
 struct Refused {
     reason: String,
     halves: Option<(Reader, Writer)>,

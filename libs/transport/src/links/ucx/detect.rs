@@ -22,7 +22,7 @@ pub fn detect(rdma_only: bool) -> Result<String, LinkError> {
 /// Whether `UCX_TLS` names the transports to take. Over its sockets UCX emulates one-sided writes,
 /// and the emulation ends the process that is written to when its peer dies in mid-write (seen with
 /// 1.13.1: `ucp_progress_rma_cmpl` hands an error to `ucp_request_send`, which calls that fatal):
-/// nobody is to get that who has not chosen it.
+/// it must be opted into.
 #[must_use]
 pub fn transports_chosen() -> bool {
     is_set("UCX_TLS")

@@ -55,8 +55,8 @@ pub use detect::{detect, transports_chosen};
 use receiver::UcxReceiver;
 use worker::UcxWorker;
 
-/// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
-/// and two per lease, so the channel holds no more than the receiver asked for.
+/// Opens the receiver's end. What happens on it is reported on `arrivals`, at most two per
+/// admission and two per lease, so the channel holds no more than the receiver asked for.
 ///
 /// # Errors
 /// [`LinkError::Setup`]: UCX is not there or has no transport, with the remedy.

@@ -130,7 +130,7 @@ impl Path {
         self.port.address()
     }
 
-    /// The peer is to be reached at another of its ports, which begins to count anew.
+    /// The peer must be reached at another of its ports, which begins to count anew.
     pub(super) fn turn_to(&mut self, address: &[u8]) -> Result<(), String> {
         let endpoint = self.port.endpoint(address)?;
         let before = std::mem::replace(&mut self.endpoint, endpoint);

@@ -84,7 +84,7 @@ impl UcxReceiver {
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
         let context = detect::open(config.rdma_only, &config.devices)?;
-        // Over sockets alone this host's processor moves what arrives.
+        // Over sockets only, this host's processor moves what arrives.
         let copies = !context.has_rdma();
         let permits = Arc::new(ReceiverPermits::new(LinkKind::Ucx, copies, arrivals));
         let shared = Arc::new(Shared { permits: Arc::clone(&permits), context });

@@ -51,7 +51,7 @@ impl Session {
         Ok(PartBuffer::in_staging(place, memory, kept)?)
     }
 
-    /// Hands the part over; the receiver is told when it is there.
+    /// Hands the part over; the receiver learns when it is there.
     pub(super) fn send(
         &self,
         part: PartBuffer,

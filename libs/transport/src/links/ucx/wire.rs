@@ -38,7 +38,7 @@ pub(super) struct Knock {
 pub(super) enum Greeting {
     /// Not let in.
     Refused { reason: String },
-    /// Let in, at this port; the session's key is to be written to this memory.
+    /// Let in, at this port; the session's key must be written to this memory.
     Welcome { address: Vec<u8>, probe: RemoteMemory },
 }
 
@@ -71,7 +71,7 @@ impl Knock {
         [&MAGIC[..], &self.version.to_le_bytes(), &self.key, &self.address].concat()
     }
 
-    /// `None`: not a knock. A knock of another version has its number alone in common.
+    /// `None`: not a knock. A knock of another version has only its number in common.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         if reader.array::<4>()? != MAGIC {

@@ -116,10 +116,9 @@ impl PartRow {
     }
 
     /// Start and length of the row of region `i`: valid memory that nothing else in this process reaches while this
-    /// row lives. `starts[i]` is valid for the region's length, of which this is the `row`-th of
-    /// `rows` equal pieces (`into_rows` checked). `into_rows` owned the buffer and made each row
-    /// once, a `PartRow` cannot be copied, and the buffer itself is reached again only when no row
-    /// is left (`Arc::into_inner`).
+    /// row lives. `starts[i]` is valid for the region's length, and this is the `row`-th of `rows` equal pieces of
+    /// it (`into_rows` checked). `into_rows` owned the buffer and made each row once, a `PartRow` cannot be copied,
+    /// and the buffer itself is reached again only when no row is left (`Arc::into_inner`).
     fn piece(&self, i: usize) -> (NonNull<u8>, usize) {
         let len = self.len_of(i);
         // SAFETY: within the region, see above.
@@ -184,7 +183,8 @@ impl RowDraft {
             for (i, piece) in pieces.iter().enumerate() {
                 let (from, (start, len)) = (&bytes[piece.clone()], row.piece(i));
                 // SAFETY: `piece` says that `len` bytes are valid at `start`, and that nothing else in this process
-                // reaches them; `from` has as many, as `reserve` was told, and is memory of this process, which no slot overlaps.
+                // reaches them; `from` has as many, as `reserve` was called with, and is memory of this process, which
+                // no slot overlaps.
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr(), len) };
             }
         }

@@ -42,7 +42,7 @@ pub(crate) struct Completion {
 pub(crate) enum Outcome {
     /// Something was sent or written, and the peer's device has it.
     Sent,
-    /// A message of so many bytes is in the buffer.
+    /// A message of `bytes` bytes is in the buffer.
     Received { bytes: u32 },
     /// A peer's writes are in their place; its number.
     Written { immediate: u32 },
@@ -62,7 +62,7 @@ unsafe impl Sync for Channel {}
 // === impl Completions ===
 
 impl Completions {
-    /// Room for so many completions.
+    /// Room for `entries` completions.
     pub(crate) fn new(device: &Arc<Device>, entries: u32) -> io::Result<Self> {
         let library = &device.library;
         // SAFETY: the context is open, and the channel keeps it so.
@@ -91,7 +91,7 @@ impl Completions {
         Ok(Self { queue, channel })
     }
 
-    /// Asks for an event at the next completion. What completed before is to be polled for.
+    /// Asks for an event at the next completion. What completed before must be polled for.
     pub(crate) fn arm(&self) -> io::Result<()> {
         // SAFETY: the queue and its context are alive.
         unsafe {

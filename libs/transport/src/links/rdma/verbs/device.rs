@@ -278,7 +278,7 @@ impl PortState {
     }
 }
 
-/// Vector of the queue of this number, of so many vectors.
+/// Vector of the queue of number `queue`, of `vectors` vectors.
 fn vector(queue: u32, vectors: i32) -> i32 {
     let vectors = vectors.max(1).cast_unsigned();
     (queue % vectors).cast_signed()

@@ -33,7 +33,7 @@ pub(crate) struct MemoryRegion<M> {
 /// Who may write to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writers {
-    /// This host's device alone.
+    /// This host's device only.
     Own,
     /// Peers as well.
     Peers,
@@ -48,7 +48,7 @@ pub(crate) unsafe trait Stable {
     fn range(&self) -> (NonNull<u8>, usize);
 }
 
-// SAFETY: a mapping is unmapped by its drop alone and never moves.
+// SAFETY: a mapping is unmapped by its drop only and never moves.
 unsafe impl Stable for Mapping {
     fn range(&self) -> (NonNull<u8>, usize) {
         (self.base(), self.len())

@@ -43,7 +43,7 @@ pub(crate) struct Piece {
     pub(crate) local_key: u32,
 }
 
-/// What is to be sent.
+/// What to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request {
     /// A message into the peer's next buffer.
