@@ -95,7 +95,7 @@ impl WorkerLink for ShmWorker {
     }
 
     fn sends_whole(&self) -> Option<&dyn SendsWhole> {
-        None // The part is to be in the slot.
+        None // The part must be in the slot.
     }
 
     fn withdraw(&self, lease: LeaseId) {
