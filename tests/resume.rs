@@ -92,9 +92,9 @@ fn a_trainer_killed_and_resumed_on_other_ranks_goes_on_with_exactly_the_next_bat
     assert!(taken == undisturbed, "not all batches were taken");
 }
 
-/// What was written there before is of the course that the run has left.
+/// What was written there before is of the generation that the run has left.
 #[test]
-fn a_run_that_has_gone_back_writes_the_checkpoints_of_its_new_course() {
+fn a_run_that_has_gone_back_writes_the_checkpoints_of_its_new_generation() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
     let folder = tempfile::tempdir().expect("a folder");
     let config = ReceiverConfig {

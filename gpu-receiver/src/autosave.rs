@@ -44,7 +44,7 @@ impl AutoSave {
     }
 
     /// Whether to write a checkpoint of this place; once each time that the stream comes to it: when it has gone
-    /// back, what was written there before is of another course. Counts batches that are made: the job-wide step has
+    /// back, what was written there before is of another generation. Counts batches that are made: the job-wide step has
     /// gaps where short ones are left out, and a multiple may lie in one.
     pub(crate) fn is_due(&self, order: &SampleOrder, at: Position) -> bool {
         let number = order.batch_number(at.epoch, at.step);

@@ -1,50 +1,52 @@
 //! The task that performs what the ledger decides: orders batches, leases parts, watches links.
+//!
+//! What changes together is a part of its own: the order of batches, batches in flight, sessions with workers, the
+//! service of the host, what is reported. No part knows another. Here is the loop, which passes on what happens to
+//! the part that it is about; what follows from it for others is in `coordination`.
 
-mod course;
-mod fill;
+mod coordination;
 mod host;
-mod landing;
-mod pace;
+mod in_flight;
 mod report;
+mod sequencer;
 mod sessions;
 mod spans;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headwater_core::sampler::SamplerError;
-use headwater_core::{Layout, Manifest, Recipe, Reminder};
-use headwater_proto::augment::{FromWorker, ToWorker};
-use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use headwater_core::{Manifest, Recipe};
+use headwater_proto::augment::FromWorker;
+use headwater_transport::{Arrival, LinkKind, PeerId, ReceiverLink};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
-use crate::events::{Command, DriverInbox, Event};
-use crate::ledger::{Action, Ledger, Serial};
+use crate::events::{Command, DriverInbox, Event, SessionEvent};
+use crate::ledger::Action;
 use crate::link_trials::LinkTrials;
 use crate::mailbox::Mailbox;
 use crate::masking::Masking;
 use crate::names::WorkerNames;
 use crate::position::Position;
-use crate::sample_order::{Plan, SampleOrder};
+use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
 use crate::sessions::{Dial, SessionShared};
-use crate::setup::{hello, ledger_config};
+use crate::setup::hello;
 use crate::slots::SlotPool;
-use crate::stall::Cause;
-use crate::stats::Stats;
+use crate::stats::{Levels, Stats};
 use crate::tries::Tries;
 use host::Host;
-use spans::Spans;
+use in_flight::InFlight;
+use report::Report;
+use sequencer::Sequencer;
+use sessions::{Session, Sessions};
+use tasks::StartCpu;
 
 pub(crate) use host::{ASKS_AHEAD, HostLink};
 pub(crate) use tasks::{CpuWork, Outcome, on_a_thread};
@@ -53,18 +55,6 @@ pub(crate) use tasks::{CpuWork, Outcome, on_a_thread};
 const TICK: Duration = Duration::from_millis(25);
 /// Time for all sessions to end in order.
 const LEAVE_LIMIT: Duration = Duration::from_millis(700);
-
-/// A worker's session as the driver sees it.
-struct Session {
-    address: String,
-    link: Arc<dyn ReceiverLink>,
-    outbox: mpsc::Sender<ToWorker>,
-    /// The step of the slowest other receiver of the stream there.
-    slowest: Option<u64>,
-    /// Set with the first lease that is given.
-    leased: Arc<AtomicBool>,
-    _held: oneshot::Sender<()>,
-}
 
 /// What a driver is made of, beside the configuration.
 pub(crate) struct DriverParts {
@@ -89,105 +79,19 @@ pub(crate) struct DriverParts {
     pub(crate) host: Option<HostLink>,
 }
 
-/// Adds CPU work to the driver's tasks. Passed in, so that simulations can do it in their one thread.
-pub(crate) type StartCpu = fn(&mut JoinSet<Outcome>, CpuWork);
-
 pub(crate) struct Driver {
-    ledger: Ledger,
-    slots: SlotPool,
-    order: Arc<SampleOrder>,
-    mailbox: Arc<Mailbox>,
-    stats: Arc<Stats>,
-    recipe: Recipe,
-    scaling: Arc<Scaling>,
-    masking: Option<Arc<Masking>>,
-    window_batches: usize,
-    /// Steps before the slowest receiver of the stream; `None`: as many as may be.
-    max_lead: Option<NonZero<u32>>,
-    worker_wait: Duration,
-    /// Epochs beyond the trainer's own that are begun early.
-    epochs_ahead: u32,
-    /// Number of epochs; 0: without end.
-    epochs: u32,
-    sessions_shared: Arc<SessionShared>,
-    start_cpu: StartCpu,
-    /// For slots that the trainer lets go of; one place for each, so that it is never full.
-    releases: mpsc::Sender<SlotId>,
-    released: mpsc::Receiver<SlotId>,
-    /// The place that is ordered or asked for next. Workers hear of it. There is no second copy: one that stood
-    /// still would hold back all other receivers of the stream.
-    ordered: watch::Sender<Position>,
-    /// Tells the sessions to end.
-    leaving: watch::Sender<bool>,
-    tasks: JoinSet<Outcome>,
-    state: DriverState,
+    sequencer: Sequencer,
+    in_flight: InFlight,
+    sessions: Sessions,
     /// The service of this host, where there is one.
     host: Option<Host>,
-    spans: Spans,
-}
-
-/// The driver's own bookkeeping.
-struct DriverState {
-    sessions: BTreeMap<PeerId, Session>,
-    /// The link of each peer that ever joined, until the link says that it is gone.
-    paths: BTreeMap<PeerId, LinkKind>,
-    keepers: BTreeMap<String, AbortHandle>,
-    /// The workers there should be.
-    workers: Vec<String>,
-    /// No batch is wanted of any worker: there are no sessions.
-    rests: bool,
-    /// Nobody is going to take a batch for now.
-    idle: bool,
-    /// By samples and bucket.
-    layouts: BTreeMap<(u32, u32), Arc<Layout>>,
-    next_serial: Serial,
-    /// The batch whose samples are being drawn.
-    drawing: Option<Serial>,
-    /// The batch that is ordered next.
-    drawn: Option<(Serial, Result<Plan, SamplerError>)>,
-    /// The order of samples is being changed: nothing is drawn meanwhile.
-    reordering: bool,
-    started: Instant,
-    /// Since when no worker is there.
-    alone_since: Option<Instant>,
-    /// What was heard last of each worker that has no session.
-    refusals: BTreeMap<String, String>,
-    /// Why no workers are found where they are looked for; empty: they are.
-    missing: String,
-    reminder: Reminder,
-    stuck_since: Option<Instant>,
-    /// Batches wait for slower receivers.
-    paced: bool,
-    /// The last cause that was reported for batches not being made.
-    obstacle: Option<Cause>,
-}
-
-// === impl DriverState ===
-
-impl DriverState {
-    fn new() -> Self {
-        Self {
-            sessions: BTreeMap::new(),
-            paths: BTreeMap::new(),
-            keepers: BTreeMap::new(),
-            workers: Vec::new(),
-            rests: false,
-            idle: false,
-            layouts: BTreeMap::new(),
-            next_serial: Serial(0),
-            drawing: None,
-            drawn: None,
-            reordering: false,
-            started: Instant::now(),
-            alone_since: Some(Instant::now()),
-            refusals: BTreeMap::new(),
-            missing: String::new(),
-            reminder: Reminder::default(),
-            stuck_since: None,
-            paced: false,
-            obstacle: Some(Cause::Nobody),
-        }
-    }
+    report: Report,
+    /// The hand-over to the trainer.
+    mailbox: Arc<Mailbox>,
+    masking: Option<Arc<Masking>>,
+    stats: Arc<Stats>,
+    start_cpu: StartCpu,
+    tasks: JoinSet<Outcome>,
 }
 
 // === impl Driver ===
@@ -196,21 +100,28 @@ impl Driver {
     /// # Errors
     /// Masks that do not fit the recipe.
     pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
+        let DriverParts { order, stats, .. } = parts;
+        let masking = Masking::new(config, &parts.recipe)?;
+        let worker_wait = Duration::from_millis(config.worker_wait_ms.into());
         let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
-        let host = parts.host.map(|link| Host::new(link, scope.clone()));
-        let mut state = DriverState::new();
-        if host.is_some() {
-            (state.rests, state.alone_since) = (true, None);
-            parts.stats.serve_by_host(true);
+        let host = parts.host.map(|link| Host::new(link, scope.clone(), worker_wait));
+        let is_served = host.is_some();
+        if is_served {
+            stats.serve_by_host(true);
         }
-        hello.stream = parts.order.stream(&scope, config.part_samples);
-        let stream = hello.stream;
-        let spans = Spans::new(&hello.receiver, stream);
+        hello.stream = order.stream(&scope, config.part_samples);
+        let in_flight = InFlight::new(config, &hello.receiver, hello.stream, scope, parts.slots);
+        let sequencer = Sequencer::new(
+            config,
+            parts.start,
+            Arc::clone(&order),
+            parts.recipe,
+            parts.scaling,
+            Arc::clone(&stats),
+        );
         let (leaving, left) = watch::channel(false);
-        let ordered = watch::Sender::new(parts.start);
-        let (releases, released) = mpsc::channel(config.slots_limit());
-        let sessions_shared = Arc::new(SessionShared {
+        let shared = SessionShared {
             hello,
             dial: parts.dial,
             links: parts.links,
@@ -219,40 +130,29 @@ impl Driver {
             tries: Tries::default(),
             names: WorkerNames::default(),
             trials: LinkTrials::default(),
-            ordered: ordered.subscribe(),
-            order: Arc::clone(&parts.order),
+            ordered: sequencer.ordered(),
+            order,
             leaving: left,
-        });
+        };
+        let sessions =
+            Sessions::new(shared, leaving, Arc::clone(&stats), config.max_lead, is_served);
         Ok(Self {
-            ledger: Ledger::new(ledger_config(config), scope).of_stream(stream),
-            slots: parts.slots,
-            order: parts.order,
-            mailbox: parts.mailbox,
-            stats: parts.stats,
-            masking: Masking::new(config, &parts.recipe)?,
-            recipe: parts.recipe,
-            scaling: parts.scaling,
-            window_batches: config.window_batches as usize,
-            max_lead: NonZero::new(config.max_lead),
-            worker_wait: Duration::from_millis(config.worker_wait_ms.into()),
-            epochs_ahead: u32::from(config.prefetch_next_epoch),
-            epochs: config.epochs,
-            sessions_shared,
-            start_cpu: parts.start_cpu,
-            releases,
-            released,
-            ordered,
-            leaving,
-            tasks: JoinSet::new(),
-            state,
+            sequencer,
+            in_flight,
+            sessions,
             host,
-            spans,
+            report: Report::new(Arc::clone(&stats), worker_wait),
+            mailbox: parts.mailbox,
+            masking,
+            stats,
+            start_cpu: parts.start_cpu,
+            tasks: JoinSet::new(),
         })
     }
 
     /// The place up to which batches are ordered.
     pub(crate) fn ordered(&self) -> watch::Receiver<Position> {
-        self.ordered.subscribe()
+        self.sequencer.ordered()
     }
 
     /// Runs until told to stop or until the stream fails, here or in the trainer's hands.
@@ -262,9 +162,8 @@ impl Driver {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !self.mailbox.is_ended() {
             let filled = self.fill();
-            self.look_for_obstacles();
-            self.ledger.on_demand(self.mailbox.ready() == 0);
-            self.ledger.assign(self.now());
+            self.report.obstruct(self.obstacle());
+            self.in_flight.assign(self.mailbox.ready() == 0);
             if let Err(error) = filled.and_then(|()| self.perform()) {
                 self.mailbox.end(Some(error));
                 break;
@@ -274,7 +173,7 @@ impl Driver {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => break,
                 _ = tick.tick() => self.on_tick(events.len()),
-                Some(slot) = self.released.recv() => self.slots.give_back(slot, &self.ledger),
+                Some(slot) = self.in_flight.released() => self.in_flight.give_back(slot),
                 Some(ended) = self.tasks.join_next() => self.on_task(ended),
                 () = room.notified() => {}
                 Some(event) = events.recv() => self.on_event(event),
@@ -284,14 +183,8 @@ impl Driver {
         self.leave(events).await;
     }
 
-    /// Ends all sessions in order: each hears of it before it is let go of, and then the worker does.
     async fn leave(&mut self, mut events: mpsc::Receiver<Event>) {
-        let _ = self.leaving.send(true);
-        let sessions = std::mem::take(&mut self.state.sessions);
-        for (peer, session) in sessions {
-            drop(session);
-            self.stats.on_worker_left(peer);
-        }
+        self.sessions.leave();
         let tasks = &mut self.tasks;
         let ended = async { while tasks.join_next().await.is_some() {} };
         // Whoever still has an event to tell must not wait for a driver that is gone.
@@ -306,27 +199,18 @@ impl Driver {
         self.tasks.shutdown().await;
     }
 
-    /// The place that is ordered next.
-    fn place(&self) -> Position {
-        *self.ordered.borrow()
-    }
-
-    fn go_on_at(&self, place: Position) {
-        self.ordered.send_replace(place);
-    }
-
-    fn now(&self) -> Duration {
-        self.state.started.elapsed()
-    }
-
     fn on_tick(&mut self, queued_events: usize) {
         let seen = Instant::now();
-        let queued_releases = self.released.len();
-        while let Ok(slot) = self.released.try_recv() {
-            self.slots.give_back(slot, &self.ledger);
-        }
-        self.slots.settle(&self.ledger);
-        self.report_levels(queued_events, queued_releases);
+        let queued_releases = self.in_flight.settle();
+        self.stats.gauge(Levels {
+            leases: self.in_flight.ledger().open_leases(),
+            ready: self.mailbox.ready(),
+            slots: self.in_flight.slots().len(),
+            quarantined: self.in_flight.slots().quarantined(),
+            tasks: self.tasks.len(),
+            queued_events,
+            queued_releases,
+        });
         self.look_for_host();
         self.look_for_rest();
         self.look_for_trouble(seen);
@@ -336,82 +220,122 @@ impl Driver {
         match event {
             Event::Session(peer, event) => self.on_session(peer, event),
             Event::Link(kind, arrival) => self.on_arrival(kind, arrival),
-            Event::Command(Command::Seek(position, reply)) => {
+            Event::Command(command) => self.on_command(command),
+            Event::Host(event) => self.on_host(event),
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Seek(position, reply) => {
                 let _ = reply.send(self.seek(position));
             }
-            Event::Command(Command::SetWeights(weights, reply)) => {
-                self.set_weights(weights, reply);
+            Command::SetWeights(weights, reply) => {
+                // The generation first: it fixes the batch that the trainer takes next.
+                let from = self.begin_generation(None);
+                let work = self.sequencer.set_weights(from, weights, reply);
+                self.start(work);
             }
-            Event::Command(Command::Restore(state, allow, reply)) => {
-                self.restore(state, allow, reply);
+            Command::Restore(state, allow, reply) => {
+                let work = self.sequencer.restore(state, allow, reply);
+                self.start(work);
             }
-            Event::Command(Command::SetWorkers(workers)) => self.look_for_workers(workers),
-            Event::Command(Command::SetIdle(idle, reply)) => {
-                self.state.idle = idle;
+            Command::SetWorkers(workers) => self.look_for_workers(workers),
+            Command::SetIdle(idle, reply) => {
+                self.sessions.set_idle(idle);
                 self.look_for_rest();
                 let _ = reply.send(());
             }
-            Event::Host(event) => self.on_host(event),
-            Event::Command(Command::WorkersMissing(reason)) => self.state.missing = reason,
+            Command::WorkersMissing(reason) => self.sessions.set_missing(reason),
+        }
+    }
+
+    fn on_session(&mut self, peer: PeerId, event: SessionEvent) {
+        match event {
+            SessionEvent::Joined { address, welcome, link, outbox, leased, held } => {
+                let kind = link.kind();
+                let session = Session::new(address, link, outbox, leased, held);
+                let Some(is_gone) = self.sessions.join(peer, session, &welcome) else { return };
+                self.in_flight.on_worker_joined(peer, kind, welcome);
+                if is_gone {
+                    self.on_path_gone(peer, kind, "it was gone before it was used");
+                }
+            }
+            SessionEvent::Ended { address, reason, hopeless } => {
+                self.end_session(peer);
+                self.sessions.on_ended(address, reason, hopeless);
+            }
+            SessionEvent::Said(message) => self.on_message(peer, message),
         }
     }
 
     fn on_message(&mut self, peer: PeerId, message: FromWorker) {
-        let now = self.now();
         match message {
             FromWorker::Done(done) => {
                 self.stats.on_done(&done);
-                self.report_substitutions(&done);
-                self.spans.on_done(LeaseId(done.lease));
-                self.ledger.on_done(peer, done, now);
+                self.report.substitutions(&done);
+                self.in_flight.on_done(peer, done);
             }
-            FromWorker::Failed(failure) => {
-                self.spans.on_lost(LeaseId(failure.lease), "worker failed");
-                self.ledger.on_failed(peer, failure, now);
-            }
+            FromWorker::Failed(failure) => self.in_flight.on_failed(peer, failure),
             FromWorker::Credits { credits, draining } => {
                 if draining {
                     tracing::info!(peer = peer.0, "worker drains");
                 }
-                self.ledger.on_credits(peer, credits);
+                self.in_flight.on_credits(peer, credits);
             }
-            FromWorker::Heartbeat(answer) => self.on_news(peer, answer.news),
+            FromWorker::Heartbeat(answer) => {
+                if self.sessions.on_slowest(peer, answer.news.slowest) {
+                    self.in_flight.on_takes_from(peer, answer.news.takes_from);
+                }
+            }
             FromWorker::Welcome(_) | FromWorker::LinkRequest(_) => {}
         }
     }
 
     fn on_arrival(&mut self, kind: LinkKind, arrival: Arrival) {
-        let now = self.now();
         match arrival {
-            Arrival::Part { peer, lease } => {
-                self.spans.on_arrived(lease);
-                self.ledger.on_arrived(peer, lease, self.landing(kind), now);
-            }
-            Arrival::Quiet { peer, lease } => self.ledger.on_quiet(peer, lease),
+            Arrival::Part { peer, lease } => self.in_flight.on_arrived(peer, lease, kind),
+            Arrival::Quiet { peer, lease } => self.in_flight.on_quiet(peer, lease),
             Arrival::Connected { .. } => {}
             Arrival::Gone { peer, reason } => self.on_path_gone(peer, kind, &reason),
         }
     }
 
+    /// A task has ended. One that panicked ends the stream: nobody would receive its result.
+    fn on_task(&mut self, ended: Result<Outcome, JoinError>) {
+        match ended {
+            Ok(Outcome::Left) => {}
+            Ok(Outcome::Drawn(serial, plan)) => self.sequencer.on_drawn(serial, plan),
+            Ok(Outcome::Verified(lease, equal)) => self.in_flight.on_verified(lease, equal),
+            Ok(Outcome::Reweighed(result, reply)) => {
+                self.sequencer.on_reordered();
+                let _ = reply.send(result);
+            }
+            Ok(Outcome::Restored(result, reply)) => {
+                self.on_restored(&result);
+                let _ = reply.send(result);
+            }
+            Err(error) if error.is_panic() => {
+                let reason = format!("a task of its own panicked: {error}");
+                self.in_flight.give_up(ReceiverError::Closed { reason });
+            }
+            // A session with a worker that was taken off the list.
+            Err(_) => {}
+        }
+    }
+
     /// Performs what the ledger decided.
     fn perform(&mut self) -> Result<(), ReceiverError> {
-        while let Some(action) = self.ledger.next_action() {
+        while let Some(action) = self.in_flight.next_action() {
             match action {
-                Action::Lease { peer, lease, place } => {
-                    let Some(session) = self.state.sessions.get(&peer) else { continue };
-                    session.link.expect(peer, place);
-                    self.spans.on_leased(peer, &session.address, &lease);
-                    session.leased.store(true, Ordering::Relaxed);
-                    if session.outbox.try_send(ToWorker::Lease(lease)).is_err() {
-                        self.end_session(peer);
-                    }
-                }
+                Action::Lease { peer, lease, place } => self.lease(peer, lease, place),
                 Action::Withdraw { peer, lease } => self.withdraw(peer, lease),
                 Action::Count { link, landing, bytes } => {
                     self.stats.on_part(link, landing, bytes);
                 }
                 Action::Verify { place, landing, samples, checksum } => {
-                    self.verify(&place, landing, samples, checksum);
+                    let work = self.in_flight.verify(&place, landing, samples, checksum);
+                    self.start(work);
                 }
                 Action::Deliver(finished) => self.deliver(*finished)?,
                 Action::Fail(error) => return Err(error),
@@ -420,14 +344,7 @@ impl Driver {
         Ok(())
     }
 
-    fn withdraw(&mut self, peer: PeerId, lease: LeaseId) {
-        // Without a session the path is being torn down, and `Gone` will follow.
-        let Some(session) = self.state.sessions.get(&peer) else { return };
-        self.spans.on_lost(lease, "withdrawn");
-        let withdrawal = session.link.withdraw(peer, lease);
-        let _ = session.outbox.try_send(ToWorker::Withdraw(vec![lease.0]));
-        if withdrawal == Withdrawal::Quiet {
-            self.ledger.on_quiet(peer, lease);
-        }
+    fn start(&mut self, work: CpuWork) {
+        (self.start_cpu)(&mut self.tasks, work);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Mailbox {
 
 struct State {
     position: Position,
-    /// The first batch of the course: batches ordered before it are not put in any more.
+    /// The first batch of the generation: batches ordered before it are not put in any more.
     first: Serial,
     ready: VecDeque<Batch>,
     /// Passing trouble and when it was seen, reported to whoever waited then.
@@ -77,7 +77,7 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a finished batch in, unless the course has changed since it was ordered.
+    /// Puts a finished batch in, unless another generation has begun since it was ordered.
     pub(crate) fn put(&self, batch: Batch) {
         let mut state = self.lock();
         if batch.serial() >= state.first && state.ended.is_none() {
@@ -147,9 +147,9 @@ impl Mailbox {
         self.lock().ready.len()
     }
 
-    /// Changes course: drops what is ready and goes on at `to`, or where the trainer is, with the
-    /// batch `first`. Returns the place.
-    pub(crate) fn change_course(&self, first: Serial, to: Option<Position>) -> Position {
+    /// Begins a generation of the stream: drops what is ready and goes on at `to`, or where the trainer is,
+    /// with the batch `first`. Returns the place.
+    pub(crate) fn begin_generation(&self, first: Serial, to: Option<Position>) -> Position {
         let mut state = self.lock();
         state.first = first;
         if let Some(position) = to {

@@ -1,7 +1,7 @@
 //! The receiver: opened once in a training rank, asked for one batch after another.
 
 mod checkpoints;
-mod course;
+mod generation;
 mod open;
 
 use std::os::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //! from the amaxes of the batches that the trainer has taken.
 //!
 //! Amaxes are noted when a batch is taken, not when it is made: what was made ahead and thrown away
-//! on a change of course leaves no trace.
+//! with its generation leaves no trace.
 
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
 //! Batches of this host's service: asked for one after another, until it has not what is wanted.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use headwater_core::part::PartScope;
 use headwater_trace::{Span, Tier};
@@ -8,15 +9,14 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 
-use super::Driver;
-use crate::batch::{Batch, BatchSpans, Hold, Home};
+use super::sequencer::NextBatch;
+use crate::batch::{BatchSpans, Hold, Home};
 use crate::error::ReceiverError;
-use crate::host::{HostAsk, HostBatch, HostEvent, HostWord};
-use crate::ledger::{BatchOrder, FinishedBatch, Serial};
+use crate::host::{HostAsk, HostBatch, HostWord};
+use crate::ledger::{BatchOrder, FinishedBatch};
 use crate::position::Position;
-use crate::sample_order::Plan;
 use crate::slots::SlotPool;
-use crate::stall::{History, LastPart};
+use crate::stall::LastPart;
 
 /// Batches that are asked for ahead of the one that the trainer holds. They are made already: this only
 /// hides the way there, and a trial that stops keeps no more of the service's slots.
@@ -31,18 +31,20 @@ pub(crate) struct HostLink {
 }
 
 /// Makes slots, if there is room for them.
-type MakeRoom = Box<dyn FnOnce(&mut SlotPool) -> Result<(), ReceiverError> + Send>;
+pub(super) type MakeRoom = Box<dyn FnOnce(&mut SlotPool) -> Result<(), ReceiverError> + Send>;
 
 /// The service, as the driver sees it.
 pub(super) struct Host {
     words: mpsc::Sender<HostWord>,
     scope: PartScope,
+    worker_wait: Duration,
     /// Not answered yet, in order.
     open: VecDeque<Asked>,
     next_ask: u64,
     /// Whether anything was asked for since the service last learned that nothing is.
     asks_since: bool,
-    course: u64,
+    /// Grows when what was asked for is wanted no more.
+    generation: u64,
     /// The last epoch that is made by oneself.
     alone_to: Option<u32>,
     /// Taken when the first batch is made by oneself.
@@ -52,26 +54,34 @@ pub(super) struct Host {
 }
 
 /// A batch that is asked for.
-struct Asked {
+pub(super) struct Asked {
     ask: u64,
-    serial: Serial,
-    plan: Plan,
-    fp8_scales: Vec<f32>,
-    span: Span,
+    pub(super) next: NextBatch,
+    pub(super) span: Span,
+}
+
+/// What follows when batches are not the service's any more.
+pub(super) struct Alone {
+    /// The first batch that was asked for and is not answered: it is drawn again.
+    pub(super) first: Option<Position>,
+    /// The first time: what makes slots.
+    pub(super) make_room: Option<MakeRoom>,
 }
 
 // === impl Host ===
 
 impl Host {
-    pub(super) fn new(link: HostLink, scope: PartScope) -> Self {
+    /// `worker_wait`: how long an answer is waited for.
+    pub(super) fn new(link: HostLink, scope: PartScope, worker_wait: Duration) -> Self {
         let HostLink { words, make_room } = link;
         Self {
             words,
             scope,
+            worker_wait,
             asks_since: false,
             open: VecDeque::new(),
             next_ask: 0,
-            course: 0,
+            generation: 0,
             alone_to: None,
             make_room: Some(make_room),
             heard: Instant::now(),
@@ -82,142 +92,67 @@ impl Host {
     pub(super) fn gives_all(&self) -> bool {
         self.make_room.is_some()
     }
-}
 
-impl Driver {
     /// Whether the service has the batch of a place, as far as is known.
-    pub(super) fn host_has(&self, at: Position) -> bool {
-        let alone = |host: &Host| host.alone_to.is_some_and(|last| at.epoch <= last);
-        self.host.as_ref().is_some_and(|host| !alone(host))
-    }
-
-    /// Asks the service for a batch; gives it back where that cannot be yet.
-    pub(super) fn ask_host(
-        &mut self,
-        serial: Serial,
-        plan: Plan,
-        fp8_scales: Vec<f32>,
-    ) -> Option<Plan> {
-        let Some(host) = &mut self.host else { return Some(plan) };
-        // Those that are made by oneself come first.
-        let busy = self.ledger.open_batches() > 0;
-        if busy || host.open.len() + self.mailbox.ready() >= ASKS_AHEAD {
-            return Some(plan);
-        }
-        let (ask, at) = (host.next_ask, plan.at);
-        let bucket = self.recipe.bucket_of(plan.group);
-        let key = host.scope.key(at.epoch, bucket, &plan.samples, &fp8_scales);
-        // Where the service is gone, that is on its way here.
-        let word = HostWord::Ask(HostAsk { ask, course: host.course, at, key });
-        let asked = host.words.try_send(word);
-        if let Err(TrySendError::Full(_)) = asked {
-            return Some(plan);
-        }
-        host.next_ask += 1;
-        host.asks_since = true;
-        host.heard = Instant::now();
-        let mut span = Span::on_lane(Tier::Receiver, "batch of host service", "batch");
-        span.arg("epoch", at.epoch);
-        span.arg("step", at.step);
-        host.open.push_back(Asked { ask, serial, plan, fp8_scales, span });
-        self.go_on_at(Position { step: at.step + 1, ..at });
-        None
+    pub(super) fn has(&self, at: Position) -> bool {
+        self.alone_to.is_none_or(|last| at.epoch > last)
     }
 
     /// Whether a batch is asked for and not answered.
-    pub(super) fn waits_for_host(&self) -> bool {
-        self.host.as_ref().is_some_and(|host| !host.open.is_empty())
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Asks the service for a batch, beside `ready` ones that the trainer has not taken; gives it back where that
+    /// cannot be yet.
+    pub(super) fn ask(&mut self, next: NextBatch, ready: usize) -> Option<NextBatch> {
+        if self.open.len() + ready >= ASKS_AHEAD {
+            return Some(next);
+        }
+        let (ask, at) = (self.next_ask, next.plan.at);
+        let key = self.scope.key(at.epoch, next.bucket, &next.plan.samples, &next.fp8_scales);
+        // Where the service is gone, that is on its way here.
+        let word = HostWord::Ask(HostAsk { ask, generation: self.generation, at, key });
+        if let Err(TrySendError::Full(_)) = self.words.try_send(word) {
+            return Some(next);
+        }
+        self.next_ask += 1;
+        self.asks_since = true;
+        self.heard = Instant::now();
+        let mut span = Span::on_lane(Tier::Receiver, "batch of host service", "batch");
+        span.arg("epoch", at.epoch);
+        span.arg("step", at.step);
+        self.open.push_back(Asked { ask, next, span });
+        None
     }
 
     /// Nobody wants what was asked for any more.
-    pub(super) fn forget_asked(&mut self) {
-        if let Some(host) = &mut self.host {
-            host.course += 1;
-            host.open.clear();
-        }
+    pub(super) fn forget(&mut self) {
+        self.generation += 1;
+        self.open.clear();
     }
 
-    pub(super) fn on_host(&mut self, event: HostEvent) {
-        if let Some(host) = &mut self.host {
-            host.heard = Instant::now();
-        }
-        let ended = match event {
-            HostEvent::Alive => Ok(()),
-            HostEvent::Batch(ask, batch) => self.on_host_batch(ask, batch),
-            HostEvent::Gone(ask, reason) => match self.is_next(ask) {
-                true => self.go_alone(&reason, None),
-                false => Ok(()),
-            },
-            HostEvent::Lost(reason) => self.go_alone(&reason, Some(u32::MAX)),
-        };
-        if let Err(error) = ended {
-            self.ledger.give_up(error);
-        }
+    pub(super) fn on_heard(&mut self) {
+        self.heard = Instant::now();
     }
 
-    fn is_next(&self, ask: u64) -> bool {
-        let next = self.host.as_ref().and_then(|host| host.open.front());
-        next.is_some_and(|asked| asked.ask == ask)
+    /// Whether this is what is answered next.
+    pub(super) fn is_next(&self, ask: u64) -> bool {
+        self.open.front().is_some_and(|asked| asked.ask == ask)
     }
 
-    fn on_host_batch(&mut self, ask: u64, batch: HostBatch) -> Result<(), ReceiverError> {
-        let HostBatch { slot, memory, provenance, fp8_amaxes, delivery } = batch;
-        let next = self.is_next(ask);
-        let Some(host) = &mut self.host else { return Ok(()) };
-        let Some(asked) = (if next { host.open.pop_front() } else { None }) else { return Ok(()) };
-        let Asked { serial, plan, fp8_scales, span, .. } = asked;
-        let home = Home {
-            memory,
-            device: None,
-            hold: Hold::Delivery(delivery),
-            spans: BatchSpans::new(span, Vec::new()),
-        };
-        let Plan { at: Position { epoch, step }, group, samples } = plan;
-        let (count, bucket) = (samples.len() as u32, self.recipe.bucket_of(group));
-        let layout = self.layout(count, bucket);
-        let fits = provenance.len() == samples.len()
-            && fp8_amaxes.len() == fp8_scales.len()
-            && layout.len_bytes() <= home.memory.len_bytes();
-        if !fits {
-            let alone = self.go_alone("what it gave is no such batch", Some(u32::MAX));
-            // This one comes first, not the one that was asked for after it.
-            self.go_on_at(Position { epoch, step });
-            self.forget_drawn();
-            return alone;
-        }
-        let job_step = self.order.job_step(epoch, step);
-        let order = BatchOrder {
-            serial,
-            epoch,
-            step,
-            job_step,
-            slot,
-            layout,
-            group,
-            bucket,
-            samples,
-            fp8_scales,
-        };
-        let on_host = std::iter::once(0..count).collect();
-        let last = LastPart::default();
-        let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes, last };
-        self.stats.on_batch(count as usize);
-        self.stats.on_host_batch();
-        let history = History::of_host();
-        self.mailbox.put(Batch::new(finished, home, self.masking.clone(), history));
-        Ok(())
+    /// Takes what is answered, if it is answered next and still wanted.
+    pub(super) fn answered(&mut self, ask: u64) -> Option<Asked> {
+        self.open.pop_front_if(|asked| asked.ask == ask)
     }
 
-    /// Makes the batches from here on by itself, to the end of an epoch: of this one, where nothing is
-    /// said.
-    fn go_alone(&mut self, reason: &str, to: Option<u32>) -> Result<(), ReceiverError> {
-        let Some(host) = &mut self.host else { return Ok(()) };
-        let first = host.open.front().map(|asked| asked.plan.at);
-        host.course += 1;
-        host.open.clear();
-        let at = first.unwrap_or(*self.ordered.borrow());
-        host.alone_to = host.alone_to.max(Some(to.unwrap_or(at.epoch)));
-        let begin = host.make_room.take();
+    /// Has the batches from here on made by oneself, to the end of an epoch: of this one, where nothing is said.
+    /// `place` is the one that is ordered next.
+    pub(super) fn go_alone(&mut self, reason: &str, to: Option<u32>, place: Position) -> Alone {
+        let first = self.open.front().map(|asked| asked.next.plan.at);
+        self.forget();
+        let at = first.unwrap_or(place);
+        self.alone_to = self.alone_to.max(Some(to.unwrap_or(at.epoch)));
         tracing::warn!(
             epoch = at.epoch,
             step = at.step,
@@ -225,33 +160,40 @@ impl Driver {
             "not shared on this host from here"
         );
         crate::metrics::went_alone();
-        if first.is_some() {
-            self.go_on_at(at);
-            self.forget_drawn();
-        }
-        if let Some(make_room) = begin {
-            make_room(&mut self.slots)?;
-            self.stats.serve_by_host(false);
-            self.look_for_rest();
-        }
-        Ok(())
+        Alone { first, make_room: self.make_room.take() }
     }
 
-    /// Gives up a service that does not answer for as long as one waits for a worker. A service that is asked for
-    /// nothing hears that: it holds others back for those who follow.
-    pub(super) fn look_for_host(&mut self) {
-        let away = self.has_ended() || !self.host_has(self.place());
-        if let Some(host) = self.host.as_mut().filter(|host| away && host.asks_since) {
+    /// Tells a service that is asked for nothing: it holds others back for those who follow.
+    pub(super) fn on_away(&mut self) {
+        if self.asks_since {
             // Where it says much else, later.
-            host.asks_since = host.words.try_send(HostWord::Leave).is_err();
-        }
-        let Some(host) = self.host.as_ref().filter(|host| !host.open.is_empty()) else { return };
-        let waited = host.heard.elapsed();
-        if waited > self.worker_wait {
-            let reason = format!("no answer for {} s", waited.as_secs());
-            if let Err(error) = self.go_alone(&reason, Some(u32::MAX)) {
-                self.ledger.give_up(error);
-            }
+            self.asks_since = self.words.try_send(HostWord::Leave).is_err();
         }
     }
+
+    /// How long it has not answered, if that is longer than one waits for a worker.
+    pub(super) fn overdue(&self) -> Option<Duration> {
+        let waited = self.heard.elapsed();
+        (self.is_awaited() && waited > self.worker_wait).then_some(waited)
+    }
+}
+
+/// A batch of the service as one that was made here; `None` if it is not what was ordered.
+pub(super) fn finished(
+    order: BatchOrder,
+    batch: HostBatch,
+    span: Span,
+) -> Option<(FinishedBatch, Home)> {
+    let HostBatch { memory, provenance, fp8_amaxes, delivery, .. } = batch;
+    let fits = provenance.len() == order.samples.len()
+        && fp8_amaxes.len() == order.fp8_scales.len()
+        && order.layout.len_bytes() <= memory.len_bytes();
+    if !fits {
+        return None;
+    }
+    let spans = BatchSpans::new(span, Vec::new());
+    let home = Home { memory, device: None, hold: Hold::Delivery(delivery), spans };
+    let on_host = std::iter::once(0..order.samples.len() as u32).collect();
+    let last = LastPart::default();
+    Some((FinishedBatch { order, on_host, provenance, fp8_amaxes, last }, home))
 }

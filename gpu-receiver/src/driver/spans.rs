@@ -10,8 +10,7 @@ use headwater_trace::{Context, FlowStep, Span, Tier, is_on};
 use headwater_transport::{LeaseId, PeerId};
 
 use crate::batch::BatchSpans;
-use crate::ledger::Serial;
-use crate::position::Position;
+use crate::ledger::{BatchOrder, Serial};
 
 /// Spans that are open.
 pub(super) struct Spans {
@@ -48,16 +47,16 @@ impl Spans {
         Self { receiver, stream, batches, parts, came }
     }
 
-    pub(super) fn on_ordered(&mut self, serial: Serial, at: Position, samples: usize) {
+    pub(super) fn on_ordered(&mut self, order: &BatchOrder) {
         if !is_on() {
             return;
         }
         let mut batch = Span::on_lane(Tier::Receiver, "batch", "batch");
-        batch.arg("epoch", at.epoch);
-        batch.arg("step", at.step);
-        batch.arg("samples", samples);
+        batch.arg("epoch", order.epoch);
+        batch.arg("step", order.step);
+        batch.arg("samples", order.samples.len());
         let making = batch.child("make batch");
-        self.batches.insert(serial, OpenBatch { batch, making });
+        self.batches.insert(order.serial, OpenBatch { batch, making });
     }
 
     pub(super) fn on_leased(&mut self, peer: PeerId, worker: &str, lease: &PartLease) {
@@ -119,9 +118,9 @@ impl Spans {
     }
 
     /// A batch is whole: what goes with it to the trainer.
-    pub(super) fn on_finished(&mut self, serial: Serial, epoch: u32, step: u64) -> BatchSpans {
-        let leases = self.came.remove(&(epoch, step)).unwrap_or_default();
-        let Some(OpenBatch { batch, making }) = self.batches.remove(&serial) else {
+    pub(super) fn on_finished(&mut self, order: &BatchOrder) -> BatchSpans {
+        let leases = self.came.remove(&(order.epoch, order.step)).unwrap_or_default();
+        let Some(OpenBatch { batch, making }) = self.batches.remove(&order.serial) else {
             return BatchSpans::new(Span::none(), leases);
         };
         making.end();

@@ -4,9 +4,8 @@ use headwater_core::sampler::{Restored, SamplerError};
 use headwater_cuda::CudaError;
 use headwater_transport::LeaseId;
 use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
-use super::Driver;
 use crate::error::ReceiverError;
 use crate::ledger::Serial;
 use crate::sample_order::Plan;
@@ -28,32 +27,10 @@ pub(crate) enum Outcome {
 /// Work of some time, without waiting.
 pub(crate) type CpuWork = Box<dyn FnOnce() -> Outcome + Send>;
 
+/// Adds CPU work to the driver's tasks. Passed in, so that simulations can do it in their one thread.
+pub(crate) type StartCpu = fn(&mut JoinSet<Outcome>, CpuWork);
+
 /// Does the work on a thread that may block.
 pub(crate) fn on_a_thread(tasks: &mut JoinSet<Outcome>, work: CpuWork) {
     tasks.spawn_blocking(work);
-}
-
-impl Driver {
-    pub(super) fn start(&mut self, work: impl FnOnce() -> Outcome + Send + 'static) {
-        (self.start_cpu)(&mut self.tasks, Box::new(work));
-    }
-
-    /// A task has ended. One that panicked ends the stream: nobody would receive its result.
-    pub(super) fn on_task(&mut self, ended: Result<Outcome, JoinError>) {
-        let now = self.now();
-        match ended {
-            Ok(Outcome::Left) => {}
-            Ok(Outcome::Drawn(serial, plan)) => self.on_drawn(serial, plan),
-            Ok(Outcome::Verified(lease, Ok(equal))) => self.ledger.on_verified(lease, equal, now),
-            Ok(Outcome::Verified(_, Err(error))) => self.ledger.give_up(error.into()),
-            Ok(Outcome::Reweighed(result, reply)) => self.on_reweighed(result, reply),
-            Ok(Outcome::Restored(result, reply)) => self.on_restored(result, reply),
-            Err(error) if error.is_panic() => {
-                let reason = format!("a task of its own panicked: {error}");
-                self.ledger.give_up(ReceiverError::Closed { reason });
-            }
-            // A session with a worker that was taken off the list.
-            Err(_) => {}
-        }
-    }
 }

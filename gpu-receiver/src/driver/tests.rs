@@ -3,17 +3,20 @@
 use std::sync::mpsc as std_mpsc;
 
 use headwater_core::sampler::{Sampler, SamplerConfig};
-use headwater_core::{Digest, Dtype, ShardEntry};
+use headwater_core::{Digest, Dtype, Layout, SampleRef, ShardEntry};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{SessionHello, SessionWelcome};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::sequencer::NextBatch;
 use super::*;
 use crate::config::GpuDirect;
-use crate::events::{DriverHandle, SessionEvent, ways};
+use crate::events::{DriverHandle, ways};
 use crate::host::HostWord;
-use crate::ledger::{BatchOrder, FinishedBatch};
+use crate::ledger::{FinishedBatch, Serial};
 use crate::mailbox::Found;
+use crate::sample_order::Plan;
 use crate::sessions::{DialError, Opened};
 use crate::simulation::idle_link;
 use crate::slots::SlotMaker;
@@ -56,7 +59,8 @@ fn order(recipe: &Recipe) -> (Arc<SampleOrder>, Arc<Manifest>) {
 fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
     let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
     let (driver, handle, inbox) = make(&config);
-    let (order, mailbox) = (Arc::clone(&driver.order), Arc::clone(&driver.mailbox));
+    let order = Arc::clone(&driver.sessions.shared().order);
+    let mailbox = Arc::clone(&driver.mailbox);
     tokio::spawn(driver.run(inbox));
     (handle, order, mailbox)
 }
@@ -166,11 +170,11 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
         ..ReceiverConfig::default()
     };
     let (mut driver, _handle, _inbox) = make(&config);
-    let worker = PeerId(1);
-    driver.ledger.on_worker_joined(worker, "rack-3:7402".into(), LinkKind::Shm, 4);
+    let shared = Arc::clone(driver.sessions.shared());
+    let open = shared.tries.begin(&[]);
+    driver.on_session(open.peer, joined("rack-3:7402").0);
     order_one(&mut driver).await;
-    driver.ledger.assign(Duration::ZERO);
-    driver.state.alone_since = None;
+    driver.in_flight.assign(false);
     driver.seek(Position { epoch: 0, step: 3 }).expect("a place");
     let asked = Instant::now();
     let steps = |_| 100;
@@ -226,7 +230,7 @@ async fn a_receiver_without_workers_says_whom_it_waits_for_and_what_keeps_each()
 #[tokio::test]
 async fn nothing_is_kept_of_a_hundred_thousand_failed_sessions() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
-    let shared = Arc::clone(&driver.sessions_shared);
+    let shared = Arc::clone(driver.sessions.shared());
     for _ in 0..100_000 {
         let open = shared.tries.begin(&[]);
         let peer = open.peer;
@@ -238,15 +242,15 @@ async fn nothing_is_kept_of_a_hundred_thousand_failed_sessions() {
         driver.on_path_gone(peer, LinkKind::Tcp, "dropped");
     }
     assert_eq!(shared.tries.open(), 0);
-    assert!(driver.state.paths.is_empty() && driver.state.refusals.is_empty());
+    assert_eq!(driver.sessions.kept(), [0; 4]);
 }
 
-/// What a session that came about tells the driver.
-fn joined() -> (SessionEvent, oneshot::Receiver<()>) {
+/// What a session with this worker, which came about, tells the driver.
+fn joined(worker: &str) -> (SessionEvent, oneshot::Receiver<()>) {
     let (held, given_up) = oneshot::channel();
     let welcome = SessionWelcome {
         wire_version: WIRE_VERSION,
-        worker: "worker".into(),
+        worker: worker.into(),
         link: "shm".into(),
         refused_links: Vec::new(),
         credits: 1,
@@ -265,17 +269,17 @@ async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_wo
         ReceiverConfig { batch_samples: 4, epochs: 2, max_lead: 4, ..ReceiverConfig::default() };
     let end = Position { epoch: 1, step: 250 };
     let (mut driver, _handle, _inbox) = make(&config);
-    let shared = Arc::clone(&driver.sessions_shared);
+    let shared = Arc::clone(driver.sessions.shared());
     driver.look_for_workers(vec!["a:1".into()]);
     let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
     for turn in 0..2 {
         let open = shared.tries.begin(&[]);
-        let (event, mut given_up) = joined();
+        let (event, mut given_up) = joined("worker");
         driver.on_session(open.peer, event);
         driver.on_tick(0);
         let is_left = |driver: &Driver| {
-            let state = &driver.state;
-            [state.sessions.is_empty(), state.keepers.is_empty(), state.alone_since.is_none()]
+            let [sessions, keepers, ..] = driver.sessions.kept();
+            [sessions == 0, keepers == 0, driver.sessions.alone().is_none()]
         };
         assert_eq!(is_left(&driver), [false, false, true]);
         match turn {
@@ -300,13 +304,13 @@ async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_wo
 #[tokio::test]
 async fn a_session_whose_link_is_gone_before_its_welcome_is_heard_is_given_up() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
-    let shared = Arc::clone(&driver.sessions_shared);
+    let shared = Arc::clone(driver.sessions.shared());
     for (gone, stays) in [(LinkKind::Tcp, true), (LinkKind::Shm, false)] {
         let open = shared.tries.begin(&[]);
         driver.on_path_gone(open.peer, gone, "closed");
-        let (event, mut given_up) = joined();
+        let (event, mut given_up) = joined("worker");
         driver.on_session(open.peer, event);
-        assert_eq!(driver.state.sessions.contains_key(&open.peer), stays, "{gone} is gone");
+        assert_eq!(driver.sessions.of(open.peer).is_some(), stays, "{gone} is gone");
         let is_given_up = given_up.try_recv() == Err(oneshot::error::TryRecvError::Closed);
         assert_eq!(is_given_up, !stays);
     }
@@ -316,20 +320,20 @@ async fn a_session_whose_link_is_gone_before_its_welcome_is_heard_is_given_up() 
 #[tokio::test]
 async fn a_session_that_is_over_before_its_welcome_is_heard_does_not_join() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
-    let shared = Arc::clone(&driver.sessions_shared);
+    let shared = Arc::clone(driver.sessions.shared());
     let open = shared.tries.begin(&[]);
     let peer = open.peer;
     drop(open);
     driver.on_path_gone(peer, LinkKind::Shm, "dropped");
-    driver.on_session(peer, joined().0);
-    assert!(driver.state.sessions.is_empty() && driver.state.paths.is_empty());
-    assert_eq!(driver.ledger.workers().count(), 0);
+    driver.on_session(peer, joined("worker").0);
+    assert_eq!(driver.sessions.kept(), [0; 4]);
+    assert_eq!(driver.in_flight.ledger().workers().count(), 0);
 }
 
 #[tokio::test]
 async fn what_is_known_of_a_worker_goes_with_its_address() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
-    let shared = Arc::clone(&driver.sessions_shared);
+    let shared = Arc::clone(driver.sessions.shared());
     for number in 0..1000 {
         let address = format!("silent-{number}:1");
         driver.look_for_workers(vec![address.clone()]);
@@ -337,27 +341,26 @@ async fn what_is_known_of_a_worker_goes_with_its_address() {
         let reason = String::new();
         driver.on_session(PeerId(0), SessionEvent::Ended { address, reason, hopeless: false });
     }
-    let state = &driver.state;
-    let kept = [state.keepers.len(), state.refusals.len(), shared.trials.in_vain()];
-    assert_eq!(kept, [1; 3]);
+    let [_, keepers, _, refusals] = driver.sessions.kept();
+    assert_eq!([keepers, refusals, shared.trials.in_vain()], [1; 3]);
 }
 
 #[tokio::test]
 async fn links_that_failed_are_left_out_after_a_rest_too() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
-    let shared = Arc::clone(&driver.sessions_shared);
+    let shared = Arc::clone(driver.sessions.shared());
     let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
     driver.look_for_workers(vec!["a:1".into(), "b:1".into()]);
     for address in ["a:1", "b:1"] {
         shared.trials.on_end(address, LinkKind::Rdma, false, Instant::now());
     }
     driver.on_event(idle(true));
-    assert!(driver.state.keepers.is_empty());
+    assert_eq!(driver.sessions.kept(), [0; 4]);
     assert_eq!(shared.trials.in_vain(), 2);
     driver.look_for_workers(vec!["b:1".into()]);
     assert_eq!(shared.trials.in_vain(), 1, "one is no worker any more");
     driver.on_event(idle(false));
-    assert_eq!((driver.state.keepers.len(), shared.trials.in_vain()), (1, 1));
+    assert_eq!((driver.sessions.kept()[1], shared.trials.in_vain()), (1, 1));
 }
 
 /// It would have workers make batches that nobody can take.
@@ -380,18 +383,11 @@ async fn a_batch_that_comes_in_the_place_of_another_ends_the_stream() {
     let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
     let (mut driver, _handle, _inbox) = make(&config);
     for (serial, step) in [(0, 1), (1, 0)] {
-        let order = BatchOrder {
-            serial: Serial(serial),
-            epoch: 0,
-            step,
-            job_step: step,
-            slot: driver.slots.take().expect("memory").expect("a slot"),
-            layout: driver.layout(4, 0),
-            group: None,
-            bucket: 0,
-            samples: Vec::new(),
-            fp8_scales: Vec::new(),
-        };
+        let samples = vec![SampleRef { dataset: 0, shard: 0, index: 0, pass: 0 }; 4];
+        let plan = Plan { at: Position { epoch: 0, step }, group: None, samples };
+        let next = NextBatch { serial: Serial(serial), plan, bucket: 0, fp8_scales: Vec::new() };
+        let slot = driver.in_flight.take_slot().expect("memory").expect("a slot");
+        let order = driver.sequencer.order_of(next, slot);
         let (on_host, provenance, fp8_amaxes) = Default::default();
         let last = LastPart::default();
         let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes, last };

@@ -17,7 +17,7 @@ pub(super) struct Want {
     /// Number of the question.
     pub(super) ask: u64,
     /// Grows when the trial goes elsewhere: what it asked for before is void.
-    pub(super) course: u64,
+    pub(super) generation: u64,
     /// Its number, counted over epochs without a gap.
     pub(super) number: u64,
     /// Its place.
@@ -99,14 +99,14 @@ impl<B: Clone> BatchCache<B> {
     /// A trial goes on without the service: nobody waits for it.
     pub(super) fn send_away(&mut self, client: ClientId) {
         if let Some(client) = self.clients.get_mut(&client) {
-            client.leave_course();
+            client.detach();
         }
     }
 
-    /// Notes what a trial asks for, after what it asked for before on the same course.
+    /// Notes what a trial asks for, after what it asked for before in the same generation.
     pub(super) fn want(&mut self, client: ClientId, want: Want) {
         if let Some(client) = self.clients.get_mut(&client) {
-            client.wants.retain(|before| before.course == want.course);
+            client.wants.retain(|before| before.generation == want.generation);
             client.wants.push_back(want);
         }
     }
@@ -167,7 +167,7 @@ impl<B: Clone> BatchCache<B> {
             Found::NotYet => return None,
             Found::Never(reason) => reason,
         };
-        self.clients.get_mut(&id)?.leave_course();
+        self.clients.get_mut(&id)?.detach();
         Some(Reply::Gone { ask: want.ask, reason })
     }
 
@@ -251,7 +251,7 @@ impl Client {
     }
 
     /// It goes on without the service: what it has asked for is void, and it holds up nobody.
-    fn leave_course(&mut self) {
+    fn detach(&mut self) {
         *self = Self::default();
     }
 }
@@ -273,7 +273,7 @@ mod tests {
 
     fn want(number: u64) -> Want {
         let at = Position { epoch: 0, step: number };
-        Want { ask: number, course: 0, number, at, key: key(number) }
+        Want { ask: number, generation: 0, number, at, key: key(number) }
     }
 
     fn batch(number: u64) -> Reply<u64> {
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(ask(&mut stock, A, 100), [batch(100)]);
         stock.want(B, want(7));
         stock.want(B, want(8));
-        stock.want(B, Want { course: 1, ..want(100) });
+        stock.want(B, Want { generation: 1, ..want(100) });
         assert_eq!(stock.replies(B), [batch(100)]);
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct HostAsk {
     /// Number of the question.
     pub(crate) ask: u64,
     /// Grows when the trial goes elsewhere.
-    pub(crate) course: u64,
+    pub(crate) generation: u64,
     pub(crate) at: Position,
     /// The key of all its samples.
     pub(crate) key: PartKey,
@@ -97,8 +97,8 @@ impl Talk {
                 }
                 Some(word) = words.recv() => {
                     let said = match word {
-                        HostWord::Ask(HostAsk { ask, course, at, key }) => {
-                            Ask::Want { ask, course, epoch: at.epoch, step: at.step, key }
+                        HostWord::Ask(HostAsk { ask, generation, at, key }) => {
+                            Ask::Want { ask, generation, epoch: at.epoch, step: at.step, key }
                         }
                         HostWord::Leave => Ask::Leave,
                     };

@@ -12,8 +12,9 @@ pub(super) enum Ask {
     Want {
         /// Number of the question, higher than that of any before.
         ask: u64,
-        /// Grows when the trial goes elsewhere.
-        course: u64,
+        /// Grows when the trial goes elsewhere. The word on the wire stays.
+        #[serde(rename = "course")]
+        generation: u64,
         epoch: u32,
         step: u64,
         /// The key of a part that is the whole batch.

@@ -319,11 +319,11 @@ impl Client<'_> {
 
     fn hear(&mut self, ask: Ask) -> io::Result<()> {
         match ask {
-            Ask::Want { ask, course, epoch, step, key } => {
+            Ask::Want { ask, generation, epoch, step, key } => {
                 let at = Position { epoch, step };
                 let number = self.shared.receiver.batch_number(epoch, step);
                 let mut stock = self.shared.stock();
-                stock.want(self.id, Want { ask, course, number, at, key });
+                stock.want(self.id, Want { ask, generation, number, at, key });
                 if stock.open_wants(self.id) > ASKS_MAX {
                     let fault = "a trial asks for more than it may";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, fault));

@@ -321,7 +321,7 @@ impl fmt::Display for Outcome {
         writeln!(
             f,
             "{} batches in {:.1} s; a batch: {:.3} leases, {:.3} answers, {:.3} withdrawals, {:.1} \
-             heartbeats; {} sessions, {} late writers, {} damage",
+             heartbeats; {} sessions, {} late writers, {} damage; trace {:032x}",
             self.batches,
             self.lasted.as_secs_f64(),
             each(self.leases),
@@ -331,6 +331,7 @@ impl fmt::Display for Outcome {
             self.sessions,
             self.late_writers,
             self.damage,
+            self.trace,
         )?;
         for (name, waits) in &self.waits {
             let at = |percent: usize| waits[(waits.len() - 1) * percent / 100].as_millis();

@@ -1,4 +1,4 @@
-//! Where the stream goes on: places, weights, states.
+//! Generations of the stream: another place, other weights or a state begins a new one.
 //!
 //! Deliberately absent: files, which are in `checkpoints`.
 
@@ -62,7 +62,7 @@ impl Receiver {
     }
 
     /// Goes on from a state: the next batch is the one that the state's maker would have taken
-    /// next. Every batch that was made ahead on the old course is dropped first. Every rank must
+    /// next. Every batch that was made ahead before is dropped first. Every rank must
     /// call it with the same state. Rank 0 sets aside the checkpoints that lie further in the stream.
     ///
     /// # Errors
