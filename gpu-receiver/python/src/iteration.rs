@@ -1,8 +1,8 @@
 //! One pass over a loader.
 
 use std::ffi::CString;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use headwater_receiver::{Position, ReceiverError};
@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::detached::{Detached, detached};
 use crate::errors::{BusyError, raised};
 use crate::loader::check_epoch;
-use crate::pace::Ticket;
+use crate::pace::LateTicket;
 use crate::profiler::Range;
 use crate::shared::Shared;
 
@@ -28,7 +28,8 @@ const NEXT: &str = "headwater.Iteration.__next__";
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Iteration {
     shared: Arc<Shared>,
-    ticket: OnceLock<Ticket>,
+    /// None until it has begun.
+    ticket: LateTicket,
     finished: AtomicBool,
     /// A thread is in `__next__`.
     waiting: AtomicBool,
@@ -47,7 +48,12 @@ struct InNext<'a>(&'a AtomicBool);
 
 impl Iteration {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, ticket: OnceLock::new(), finished: false.into(), waiting: false.into() }
+        Self {
+            shared,
+            ticket: LateTicket::default(),
+            finished: false.into(),
+            waiting: false.into(),
+        }
     }
 
     /// Begins, unless it has. Returns what it has left unfinished, if it is the first to do so.
@@ -70,7 +76,7 @@ impl Iteration {
             check_epoch(&receiver, start.epoch)?;
         }
         receiver.seek(start).map_err(raised)?;
-        let _ = self.ticket.set(pace.begin());
+        self.ticket.set(pace.begin());
         Ok((is_left && !self.shared.has_warned.swap(true, Ordering::Relaxed)).then_some(here))
     }
 
@@ -78,7 +84,7 @@ impl Iteration {
         let receiver = self.shared.receiver(detached)?;
         // Held while it waits: another iteration that begins meanwhile loses no batch to this one.
         let pace = self.shared.pace(detached)?;
-        if !self.ticket.get().is_some_and(|&ticket| pace.runs(ticket)) {
+        if !self.ticket.get().is_some_and(|ticket| pace.runs(ticket)) {
             return Err(BusyError::new_err(
                 "this iteration is over: since it began, another one over the same loader has, or \
                  the loader was moved elsewhere",
@@ -115,7 +121,7 @@ impl Iteration {
 
     fn end(&self) {
         self.finished.store(true, Ordering::Relaxed);
-        if let Some(&ticket) = self.ticket.get() {
+        if let Some(ticket) = self.ticket.get() {
             self.shared.running.end(ticket);
         }
     }

@@ -24,9 +24,25 @@ pub(crate) struct Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
+/// The ticket of an iteration that may not have begun.
+#[derive(Default)]
+pub(crate) struct LateTicket(AtomicU64);
+
 /// The number of the iteration under way; 0: none is. No lock: Python may drop an iteration anywhere.
 #[derive(Default)]
 pub(crate) struct Running(AtomicU64);
+
+// === impl LateTicket ===
+
+impl LateTicket {
+    pub(crate) fn get(&self) -> Option<Ticket> {
+        Some(self.0.load(Ordering::Acquire)).filter(|&issued| issued > 0).map(Ticket)
+    }
+
+    pub(crate) fn set(&self, Ticket(issued): Ticket) {
+        self.0.store(issued, Ordering::Release);
+    }
+}
 
 // === impl Running ===
 
