@@ -39,7 +39,7 @@ def test_the_program_takes_every_file(case, program, tmp_path):
 def test_every_value_reaches_the_program(case, program, tmp_path):
     values = yaml.safe_load((CHART / "ci" / f"{case}-values.yaml").read_text())["config"]
     texts = files(case)
-    reads = {"dataset": TIERS, "recipe": ["receiver"], "curriculum": ["receiver"]}
+    reads = {"dataset": TIERS, "links": ["augment", "receiver"], "recipe": ["receiver"], "curriculum": ["receiver"]}
     for section, keys in values.items():
         for tier in reads.get(section, [section]):
             done = run(program, tmp_path, texts[tier], "config")

@@ -30,7 +30,7 @@ PRESETS = (
         ({"datasets": "a", "worker": "a:1"}, "unknown keyword `worker`: did you mean `workers`?"),
         (
             {"datasets": "a", "pin_memory": True},
-            "unknown keyword `pin_memory`: the keys of [receiver] in docs/configuration.md are "
+            "unknown keyword `pin_memory`: the keys of [receiver] and [links] in docs/configuration.md are "
             "keywords, and datasets, recipe, dtype, batch_size",
         ),
         (

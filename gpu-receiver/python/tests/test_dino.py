@@ -210,8 +210,8 @@ def test_a_resume_goes_on_within_the_epoch_after_the_newest_checkpoint(dino, sto
 
 
 def test_the_loop_of_dino_loaders_readme_goes_on_after_a_resume_though_it_counts_from_0(dino, tmp_path):
-    whole, _ = train(dino())
-    options = {"checkpoint_dir": str(tmp_path), "checkpoint_every_steps": 4, "resume": True}
+    whole, _ = train(dino(checkpoint_dir=str(tmp_path / "whole")))
+    options = {"checkpoint_dir": str(tmp_path / "lost"), "checkpoint_every_steps": 4, "resume": True}
     with dino(**options) as loader:
         _, kept = train(loader, stop_after=21)
     with dino(**options) as loader:

@@ -61,7 +61,7 @@ def reduce(amaxes):
             "close an iteration": lambda: begun[0].close(),
             "state_dict": loader.state_dict,
             "checkpoint": lambda: loader.checkpoint(1),
-            "iter": lambda: iter(loader),
+            "iter": lambda: next(iter(loader)),
             "next": lambda: next(begun[0]),
             "seek": lambda: loader.seek(0, 0),
             "set_epoch": lambda: loader.set_epoch(1),

@@ -47,12 +47,13 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> OpenShards<K, V, E> {
         let cell = self.cell(&key);
         async move {
             let result = cell.get_or_init(|| open).await.clone();
-            if result.is_err() {
-                let mut entries = self.lock();
-                if entries.cells.get(&key).is_some_and(|(_, held)| Arc::ptr_eq(held, &cell)) {
-                    entries.cells.remove(&key);
-                }
+            let mut entries = self.lock();
+            let is_held = entries.cells.get(&key).is_some_and(|(_, held)| Arc::ptr_eq(held, &cell));
+            if result.is_err() && is_held {
+                entries.cells.remove(&key);
             }
+            // While several were being opened, there were more.
+            entries.let_go(self.limit);
             result
         }
     }
@@ -97,13 +98,7 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> OpenShards<K, V, E> {
             *used = clock;
             return cell.clone();
         }
-        while entries.cells.len() >= self.limit {
-            // What is being opened stays: whoever asks for it next would open it a second time.
-            let others = entries.cells.iter().filter(|(_, (_, cell))| !is_being_opened(cell));
-            let oldest = others.min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
-            let Some(oldest) = oldest else { break };
-            entries.cells.remove(&oldest);
-        }
+        entries.let_go(self.limit - 1);
         let cell = Arc::new(OnceCell::new());
         entries.cells.insert(key.clone(), (clock, cell.clone()));
         cell
@@ -112,6 +107,21 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> OpenShards<K, V, E> {
     fn lock(&self) -> std::sync::MutexGuard<'_, Entries<K, V, E>> {
         // No panic can happen while the lock is held.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Entries ===
+
+impl<K: Eq + Hash + Clone, V, E> Entries<K, V, E> {
+    /// Lets go of the least recently used ones until `limit` are left.
+    fn let_go(&mut self, limit: usize) {
+        while self.cells.len() > limit {
+            // What is being opened stays: whoever asks for it next would open it a second time.
+            let others = self.cells.iter().filter(|(_, (_, cell))| !is_being_opened(cell));
+            let oldest = others.min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { break };
+            self.cells.remove(&oldest);
+        }
     }
 }
 
@@ -171,6 +181,19 @@ mod tests {
             drop(open.clone().get_or_open(key, std::future::pending()));
         }
         assert_eq!(open.len(), 1, "nothing stays of what nobody waits for");
+    }
+
+    #[tokio::test]
+    async fn what_was_opened_at_the_same_time_is_within_the_limit_afterwards() {
+        let open = Arc::new(OpenShards::new(1));
+        let ask = |key| {
+            open.clone().get_or_open(key, async move {
+                tokio::task::yield_now().await;
+                Ok::<_, ()>(key)
+            })
+        };
+        assert_eq!(tokio::join!(ask(1), ask(2), ask(3)), (Ok(1), Ok(2), Ok(3)));
+        assert_eq!(open.len(), 1);
     }
 
     #[tokio::test]
