@@ -194,6 +194,31 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
     ),
 ];
 
+/// What one has to know to change how batches are made: ARCHITECTURE.md marks these crates.
+const CORE: [&str; 9] = [
+    "libs/core",
+    "libs/part-rows",
+    "libs/pixels",
+    "libs/render",
+    "libs/storage-client",
+    "libs/transport",
+    "proto",
+    "storage-tier",
+    "gpu-receiver",
+];
+/// Crates that no core crate imports.
+const LEAVES: [&str; 7] =
+    ["augment", "autoscale", "batch-view", "config", "kubernetes", "local", "render-cuda"];
+/// A folder of a core crate, its modules that are leaves, and the only file beside them that names what is in them.
+const LEAF_MODULES: [(&str, &[&str], &str); 2] = [
+    ("libs/transport/src", &["rdma", "ucx"], "libs/transport/src/links/mod.rs"),
+    (
+        "storage-tier/src",
+        &["hdf5", "lines", "mds", "npy", "parquet", "tfrecord", "zarr"],
+        "storage-tier/src/format/mod.rs",
+    ),
+];
+
 /// Crates that nothing under libs/ knows: what puts them together is under app/.
 const TIERS: [&str; 3] = ["augment", "receiver", "storage"];
 
@@ -263,6 +288,35 @@ pub(crate) fn breaches() -> Vec<String> {
     breaches
 }
 
+/// Leaves that core crates import, or name outside their own files.
+pub(crate) fn leaves() -> Vec<String> {
+    let mut breaches = Vec::new();
+    for folder in CORE {
+        let allowed = MAY_DEPEND.iter().find(|(crate_, _)| *crate_ == folder);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{folder} has no edges"));
+        for leaf in allowed.iter().filter(|name| LEAVES.contains(name)) {
+            breaches.push(format!("{folder} is core, and headwater-{leaf} is a leaf"));
+        }
+        if !read("ARCHITECTURE.md").contains(&format!("| **`{folder}`** |")) {
+            breaches.push(format!("ARCHITECTURE.md does not mark {folder} as core"));
+        }
+    }
+    for (folder, modules, registry) in LEAF_MODULES {
+        for file in files(&[".rs"]).iter().filter(|file| file.starts_with(folder)) {
+            for module in modules {
+                let is_its_own = file.contains(&format!("/{module}/"))
+                    || file.ends_with(&format!("/{module}.rs"));
+                let path = format!("{module}::");
+                let is_named = || code(file).iter().any(|line| mentions(line, &path));
+                if !is_its_own && file != registry && is_named() {
+                    breaches.push(format!("{file} names {module}, a leaf: only {registry} may"));
+                }
+            }
+        }
+    }
+    breaches
+}
+
 /// Libraries outside the crates and files they belong to.
 pub(crate) fn rooms() -> Vec<String> {
     let mut breaches = Vec::new();
@@ -293,6 +347,14 @@ fn names(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+    })
+}
+
+/// Whether a line has `path`, not as the end of another name.
+fn mentions(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
     })
 }
 

@@ -31,6 +31,11 @@ fn grpc_and_python_stay_in_their_rooms() {
 }
 
 #[test]
+fn no_core_crate_imports_a_leaf() {
+    none(edges::leaves());
+}
+
+#[test]
 fn every_crate_says_what_is_deliberately_absent() {
     none(text::lib_heads());
 }

@@ -12,10 +12,9 @@ use pyo3::prelude::*;
 use crate::batch::Batch;
 use crate::detached::{Detached, detached};
 use crate::errors::{BusyError, raised};
-use crate::loader::check_epoch;
 use crate::pace::LateTicket;
 use crate::profiler::Range;
-use crate::shared::Shared;
+use crate::shared::{Shared, check_epoch};
 
 /// Time between two checks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);

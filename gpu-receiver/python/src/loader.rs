@@ -26,7 +26,7 @@ use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::ray::Following;
 use crate::reduce::amax_reduce;
-use crate::shared::Shared;
+use crate::shared::{Shared, check_epoch};
 use crate::signature::signature;
 use crate::trace::Trace;
 use crate::{json, telemetry};
@@ -449,19 +449,6 @@ fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
         PyErr::warn(py, &category, &text, 1)?;
     }
     Ok(())
-}
-
-/// Refuses an epoch that the loader does not have: an iteration over it would be silently empty.
-pub(crate) fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
-    match receiver.config().epochs {
-        0 => Ok(()),
-        epochs if epoch < epochs => Ok(()),
-        epochs => Err(ConfigError::new_err(format!(
-            "this loader has no epoch {epoch}: `epochs` = {epochs} ends its stream after epoch {}; \
-             `set_epoch(0)` begins again, and without `epochs` the stream has no end",
-            epochs - 1
-        ))),
-    }
 }
 
 /// The keywords that are functions or arrays, taken out of the others.

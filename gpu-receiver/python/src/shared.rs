@@ -9,7 +9,7 @@ use headwater_receiver::{Receiver, ReceiverError};
 use pyo3::prelude::*;
 
 use crate::detached::{CallingGuard, CallingLock, Detached, DropDetached, Lock, detached};
-use crate::errors::{ClosedError, raised, raised_local};
+use crate::errors::{ClosedError, ConfigError, raised, raised_local};
 use crate::opening::Opened;
 use crate::pace::{Pace, Running};
 use crate::ray::Following;
@@ -39,6 +39,19 @@ struct Held {
     services: Lock<Option<Arc<Services>>>,
     /// The service on Ray, if it has one; followed until the receiver has ended.
     following: Lock<Option<Arc<Following>>>,
+}
+
+/// Refuses an epoch that the loader does not have: an iteration over it would be silently empty.
+pub(crate) fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
+    match receiver.config().epochs {
+        0 => Ok(()),
+        epochs if epoch < epochs => Ok(()),
+        epochs => Err(ConfigError::new_err(format!(
+            "this loader has no epoch {epoch}: `epochs` = {epochs} ends its stream after epoch {}; \
+             `set_epoch(0)` begins again, and without `epochs` the stream has no end",
+            epochs - 1
+        ))),
+    }
 }
 
 // === impl Shared ===
