@@ -297,3 +297,17 @@ def test_what_cannot_work_is_refused_with_the_remedy(flags, parts):
 def test_shards_without_a_place_are_refused_with_the_remedy():
     said = refusal("--set-json", 'config.dataset=[{"name":"a","shards":"a.tar"}]', case=None)
     assert "data.volume is empty" in said and "hostPath" in said
+
+
+def test_the_chart_takes_the_values_of_the_real_clusters_tests(tmp_path):
+    # What run.sh writes for a scene.
+    text = (ROOT / "tests" / "k8s" / "values.yaml").read_text()
+    for word, value in {"SHARDS": "/shards", "OUT": "/out", "STEP_MS": "5", "EPOCHS": "1"}.items():
+        text = text.replace(word, value)
+    values = tmp_path / "values.yaml"
+    values.write_text(text)
+    scenes = [[], ["job.enabled=true"], ["publish.enabled=true"]]
+    for scene in scenes:
+        flags = [flag for setting in scene for flag in ("--set", setting)]
+        done = helm("template", "run", CHART, "--values", values, *flags)
+        assert done.returncode == 0, done.stderr
