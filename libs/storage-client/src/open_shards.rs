@@ -68,9 +68,12 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> OpenShards<K, V, E> {
         cell.get()?.clone().ok()
     }
 
-    /// Forgets a value, so that it is opened anew when it is asked for next.
+    /// Forgets a value, so that it is opened anew when it is asked for next. What is being opened now is new.
     pub fn forget(&self, key: &K) {
-        self.lock().cells.remove(key);
+        let mut entries = self.lock();
+        if entries.cells.get(key).is_some_and(|(_, cell)| !is_being_opened(cell)) {
+            entries.cells.remove(key);
+        }
     }
 
     /// Forgets all values but those that are being opened now. Who holds one keeps it.
@@ -194,6 +197,21 @@ mod tests {
         };
         assert_eq!(tokio::join!(ask(1), ask(2), ask(3)), (Ok(1), Ok(2), Ok(3)));
         assert_eq!(open.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn many_who_find_a_value_spoilt_open_one_anew() {
+        let open = Arc::new(OpenShards::new(4));
+        let opened = AtomicU32::new(0);
+        let ask = || {
+            open.forget(&7);
+            open.clone().get_or_open(7, async {
+                tokio::task::yield_now().await;
+                Ok::<_, ()>(opened.fetch_add(1, Ordering::Relaxed))
+            })
+        };
+        assert_eq!(ask().await, Ok(0));
+        assert_eq!(tokio::join!(ask(), ask(), ask()), (Ok(1), Ok(1), Ok(1)));
     }
 
     #[tokio::test]

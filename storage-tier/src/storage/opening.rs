@@ -55,7 +55,6 @@ impl Storage {
         let (storage, caller) = (self.clone(), Arc::downgrade(&waits));
         let opening = self.inner.open.clone().get_or_open(key, async move {
             let opened = storage.open_now(key).await;
-            metrics::open_shards(storage.inner.open.len());
             // Nobody else may be there to tell it.
             if let Err(error) = &opened
                 && caller.strong_count() == 0
@@ -65,6 +64,12 @@ impl Storage {
             }
             opened.map_err(Arc::new)
         });
+        let open = self.inner.open.clone();
+        let opening = async move {
+            let opened = opening.await;
+            metrics::open_shards(open.len());
+            opened
+        };
         let opened = tokio::spawn(opening).await.map_err(|_| StorageError::Panic)?;
         drop(waits);
         opened.map_err(StorageError::Opening)
