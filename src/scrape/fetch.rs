@@ -1,12 +1,13 @@
 //! Fetching `/metrics` of one process or of many.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use futures::StreamExt as _;
-use headwater_http_client::Limits;
+use headwater_http_client::{Limits, block_on};
 use http_body_util::Empty;
 use hyper::{Request, StatusCode};
 
@@ -42,20 +43,22 @@ async fn fetch(address: &str) -> Result<Metrics> {
 /// What each process answers, in the order of `addresses`. Blocks for two seconds at most for each 32 of them.
 pub(crate) fn fetch_all(addresses: &[String]) -> Vec<Answer> {
     let fetch_all = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("epoll and a timer");
-        let fetched = addresses.iter().map(async |address| {
+        let fetched = addresses.iter().enumerate().map(async |(number, address)| {
             let answer = fetch(address).await;
-            (Instant::now(), answer)
+            (number, (Instant::now(), answer))
         });
-        let answers =
-            runtime.block_on(futures::stream::iter(fetched).buffered(AT_ONCE).collect::<Vec<_>>());
-        // A name server may take longer than its question is of interest.
-        runtime.shutdown_background();
-        answers
+        // Who is slow keeps none waiting but itself.
+        let fetched = futures::stream::iter(fetched).buffer_unordered(AT_ONCE);
+        block_on(fetched.collect::<BTreeMap<_, _>>())
     };
     // A thread of its own: the caller may be one of a runtime's.
-    thread::scope(|scope| scope.spawn(fetch_all).join().expect("no fetch panics"))
+    match thread::scope(|scope| scope.spawn(fetch_all).join().expect("no fetch panics")) {
+        Ok(answers) => answers.into_values().collect(),
+        Err(error) => {
+            let nothing = |_| (Instant::now(), Err(anyhow!("nothing can be fetched: {error}")));
+            addresses.iter().map(nothing).collect()
+        }
+    }
 }
 
 /// Adds up the metrics of several processes. One that is gone has taken its own with it.

@@ -103,12 +103,29 @@ impl Limits {
     }
 }
 
+/// Does work that waits, on a thread that may block and is in no runtime.
+///
+/// # Errors
+/// The system is short of descriptors.
+pub fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    // A name server may take longer than its answer is of interest.
+    runtime.shutdown_background();
+    Ok(done)
+}
+
 /// Of what the system says, the words.
 fn without_number(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(_) => error.kind().to_string(),
-        None => error.to_string(),
+    let mut said = error.to_string();
+    if let Some(number) = error.raw_os_error() {
+        let words = said.strip_suffix(&format!(" (os error {number})")).map(str::len);
+        said.truncate(words.unwrap_or(said.len()));
+        // It stands within a sentence.
+        let first = said.get_mut(..1);
+        first.map(str::make_ascii_lowercase).unwrap_or_default();
     }
+    said
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_http_client::{HttpError, Limits};
+use headwater_http_client::{HttpError, Limits, block_on};
 use http_body_util::Empty;
 use hyper::Request;
 use serde_json::Value;
@@ -93,10 +93,8 @@ impl ApiServer {
             .header("user-agent", concat!("headwater/", env!("CARGO_PKG_VERSION")))
             .body(Empty::new())
             .map_err(|error| wrong(error.to_string()))?;
-        // Its own: callers are threads that may block, in a runtime or without one.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| broken(HttpError::Connect(error)))?;
-        let answer = runtime.block_on(LIMITS.exchange(self.connect(), request)).map_err(broken)?;
+        let answer = block_on(LIMITS.exchange(self.connect(), request));
+        let answer = answer.map_err(HttpError::Connect).flatten().map_err(broken)?;
         let (status, answer) = (answer.status(), serde_json::from_slice(answer.body()));
         if !status.is_success() {
             let said = answer.ok().and_then(|answer: Value| {
