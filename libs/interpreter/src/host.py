@@ -5,6 +5,7 @@ is its answer. Descriptor 2 goes to the caller's log. The memory that both have 
 byte. An answer has the number of its request and the process that gives it.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import importlib
@@ -93,7 +94,9 @@ class Sources:
         self.modules, self.found = modules, {}
         # Those that Python itself or this program has loaded, since this process was started.
         for name in filter(self.trusts, tuple(sys.modules)):
-            self.note(name, getattr(sys.modules[name], "__spec__", None))
+            # One whose file cannot be read, as in a zip, is none that was loaded from a file of source.
+            with contextlib.suppress(OSError):
+                self.note(name, getattr(sys.modules[name], "__spec__", None))
 
     def find_spec(self, name, path=None, target=None):
         if not self.trusts(name):
