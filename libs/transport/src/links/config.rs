@@ -128,11 +128,11 @@ impl LinksConfig {
         self
     }
 
-    /// As far as workers use it: what only receivers do has its default.
+    /// As far as workers that others share use it: what only receivers do, and the card of one process, has its default.
     #[must_use]
     pub fn of_workers(self) -> Self {
-        let Self { shm_socket_dir, tcp_listen, tcp_advertise, .. } = Self::default();
-        Self { shm_socket_dir, tcp_listen, tcp_advertise, ..self }
+        let Self { shm_socket_dir, tcp_listen, tcp_advertise, rdma_device, .. } = Self::default();
+        Self { shm_socket_dir, tcp_listen, tcp_advertise, rdma_device, ..self }
     }
 
     /// The same on any free port of one address, which is offered as it is.
