@@ -5,6 +5,7 @@ Serves `external.metrics.k8s.io/v1beta1` as prometheus-adapter does by the rule 
 the mean share of their time for which ranks waited. This system has no package of Prometheus' adapter.
 """
 
+import http.client
 import json
 import re
 import ssl
@@ -57,7 +58,7 @@ def waited(address: str) -> "tuple[float, float] | None":
     try:
         with urllib.request.urlopen(f"http://{address}:9400/metrics", timeout=1) as answer:
             lines = answer.read().decode().splitlines()
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return None
     found = re.search(rf"^{SERIES}(\S+)$", "\n".join(lines), re.MULTILINE)
     return (time.monotonic(), float(found[1])) if found else None
