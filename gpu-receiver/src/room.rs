@@ -48,6 +48,20 @@ pub(crate) fn slots_with_room(
     free_bytes.checked_div(Layout::largest(recipe, config.batch_samples).len_bytes())
 }
 
+/// Slots that an RDMA card of this machine could be given; `None`: it has no card, or any number.
+pub(crate) fn slots_to_lock(
+    machine: &Machine,
+    config: &ReceiverConfig,
+    recipe: &Recipe,
+) -> Option<u64> {
+    if machine.rdma_devices().is_empty() {
+        return None;
+    }
+    let limits = machine.limits().filter(|limits| !limits.may_lock_all)?;
+    let slot_bytes = Layout::largest(recipe, config.batch_samples).len_bytes();
+    limits.locked_bytes.soft?.checked_div(slot_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -114,6 +128,20 @@ mod tests {
         let said = checked(&machine, 1000, 8).expect_err("1.2 GB");
         assert!(said.contains("/sys/fs/cgroup/job/memory.max"), "{said}");
         assert!(said.contains(&format!("{GIB} bytes free")), "{said}");
+    }
+
+    #[test]
+    fn the_limit_of_locked_memory_counts_where_there_is_a_card() {
+        let (folder, machine) = machine(23 * GIB, GIB);
+        let limits =
+            format!("Max locked memory  {GIB}  {GIB}  bytes\nMax open files  9  9  files\n");
+        fs::write(folder.path().join("proc/self/limits"), limits).expect("a file");
+        let config = ReceiverConfig { batch_samples: 1000, ..ReceiverConfig::default() };
+        assert_eq!(slots_to_lock(&machine, &config, &recipe()), None);
+        let card = folder.path().join("sys/class/infiniband/mlx5_0/ports/1");
+        fs::create_dir_all(card).expect("a folder");
+        let slots = GIB / Layout::new(&recipe(), 1000).len_bytes();
+        assert_eq!(slots_to_lock(&machine, &config, &recipe()), Some(slots));
     }
 
     #[test]

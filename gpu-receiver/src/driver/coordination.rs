@@ -25,7 +25,7 @@ impl Driver {
     pub(super) fn fill(&mut self) -> Result<(), ReceiverError> {
         let open = self.in_flight.ledger().open_batches() + self.mailbox.ready();
         if self.sequencer.has_next(open)
-            && !self.sessions.is_too_far_ahead(self.sequencer.job_step())
+            && !self.sessions.is_too_far_ahead(|| self.sequencer.job_step())
             && let Some(next) = self.sequencer.take_next(self.mailbox.position())?
             && let Some(next) = self.order(next)?
         {
@@ -148,8 +148,9 @@ impl Driver {
     /// Leaves the workers while no batch is wanted of them, and comes back.
     pub(super) fn look_for_rest(&mut self) {
         let is_served = self.host.as_ref().is_some_and(Host::gives_all);
-        let has_ended = self.sequencer.has_ended(self.mailbox.position());
+        let has_ended = || self.sequencer.has_ended(self.mailbox.position());
         if self.sessions.rest(is_served, has_ended) {
+            self.report.on_alone();
             self.meet_workers();
         }
     }

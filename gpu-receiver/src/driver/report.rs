@@ -41,7 +41,7 @@ impl Report {
         }
     }
 
-    /// The last worker is gone.
+    /// The last worker is gone, or missed from now on.
     pub(super) fn on_alone(&mut self) {
         self.reminder = Reminder::default();
     }

@@ -213,10 +213,10 @@ impl Sessions {
     /// Whether the batch of this job-wide step has to wait: this receiver is `receiver.max_lead` steps before the
     /// slowest one that its workers know. Sessions that end are forgotten by both sides, so nobody waits for a
     /// receiver that has gone.
-    pub(super) fn is_too_far_ahead(&mut self, next: u64) -> bool {
+    pub(super) fn is_too_far_ahead(&mut self, next: impl Fn() -> u64) -> bool {
         let ahead = self.max_lead.is_some_and(|max_lead| {
             let slowest = self.open.values().filter_map(|session| session.slowest).min();
-            slowest.is_some_and(|slowest| next >= slowest.saturating_add(max_lead.get().into()))
+            slowest.is_some_and(|slowest| next() >= slowest.saturating_add(max_lead.get().into()))
         });
         if ahead && !self.paced {
             self.stats.on_pace_wait();
@@ -237,9 +237,9 @@ impl Sessions {
 
     /// Whether workers are left, as no batch is wanted of them, or met again. A receiver that stands still there
     /// would hold back all others of its stream.
-    pub(super) fn rest(&mut self, is_served: bool, has_ended: bool) -> bool {
+    pub(super) fn rest(&mut self, is_served: bool, has_ended: impl Fn() -> bool) -> bool {
         // Where nobody waits for others, its sessions are there when it goes back to an earlier epoch.
-        let rests = is_served || (self.max_lead.is_some() && has_ended) || self.idle;
+        let rests = is_served || (self.max_lead.is_some() && has_ended()) || self.idle;
         let changes = rests != self.rests;
         if changes {
             self.rests = rests;

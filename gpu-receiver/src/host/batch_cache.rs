@@ -106,7 +106,11 @@ impl<B: Clone> BatchCache<B> {
     /// Notes what a trial asks for, after what it asked for before in the same generation.
     pub(super) fn want(&mut self, client: ClientId, want: Want) {
         if let Some(client) = self.clients.get_mut(&client) {
-            client.wants.retain(|before| before.generation == want.generation);
+            if client.wants.iter().any(|before| before.generation != want.generation) {
+                // It has gone elsewhere.
+                client.wants.clear();
+                client.refused = None;
+            }
             client.wants.push_back(want);
         }
     }
@@ -424,6 +428,16 @@ mod tests {
         stock.want(B, want(8));
         stock.want(B, Want { generation: 1, ..want(100) });
         assert_eq!(stock.replies(B), [batch(100)]);
+    }
+
+    #[test]
+    fn a_failure_is_nothing_to_a_trial_that_has_gone_elsewhere() {
+        let mut stock = stock(&[A]);
+        stock.want(A, want(0));
+        stock.fail("no worker");
+        stock.want(A, Want { generation: 1, ..want(100) });
+        assert_eq!(stock.replies(A), []);
+        assert_ne!(stock.demand(), Demand::Nothing);
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl Talk {
         events: &mpsc::Sender<Event>,
     ) -> io::Result<()> {
         let mut inbox = Inbox::default();
+        let mut asks = true;
         loop {
             tokio::select! {
                 // In this order: what a trial has let go of is not counted when the next batch is given to it.
@@ -95,12 +96,14 @@ impl Talk {
                 Some(ask) = self.released.recv() => {
                     frames::send(socket, &Ask::Release { ask }, None).await?;
                 }
-                Some(word) = words.recv() => {
+                word = words.recv(), if asks => {
+                    asks = word.is_some();
                     let said = match word {
-                        HostWord::Ask(HostAsk { ask, generation, at, key }) => {
+                        Some(HostWord::Ask(HostAsk { ask, generation, at, key })) => {
                             Ask::Want { ask, generation, epoch: at.epoch, step: at.step, key }
                         }
-                        HostWord::Leave => Ask::Leave,
+                        // The stream may have ended while its last batches are held: it asks for none.
+                        Some(HostWord::Leave) | None => Ask::Leave,
                     };
                     frames::send(socket, &said, None).await?;
                 }

@@ -11,8 +11,8 @@ use crate::driver::ASKS_AHEAD;
 /// Batches that trials may hold beyond as many as are kept for all.
 pub(super) const HELD_BEYOND: u32 = 4;
 /// Batches that a trial with a reserve may hold whatever others hold: the one in hand while the next one is taken, that
-/// one, and those that it asks for ahead.
-pub(super) const HELD_ALWAYS: usize = ASKS_AHEAD + 2;
+/// one, those that it asks for ahead, and as many that it asked for before it went elsewhere.
+pub(super) const HELD_ALWAYS: usize = 2 * ASKS_AHEAD + 2;
 /// Trials that have a reserve at a time.
 pub(super) const RESERVES_MAX: usize = 32;
 
@@ -20,21 +20,25 @@ pub(super) const RESERVES_MAX: usize = 32;
 #[derive(Debug, Default)]
 struct HeldSlots(BTreeMap<u32, usize>);
 
-/// What all trials hold, and may hold.
+/// What all trials may hold beside their reserves.
 #[derive(Debug)]
 pub(super) struct HeldByAll {
+    /// Slots that trials hold beyond their reserves, each counted once for each trial.
     slots: HeldSlots,
-    /// Slots that any trial may take.
     shared_max: usize,
     /// Reserves that no trial has.
     reserves: usize,
 }
 
-/// The batches that a trial holds, by the questions that they answered.
+/// The batches that a trial holds, by the questions that they answered. A slot counts in its reserve or among those that
+/// are shared, and there until it is released, whoever else holds it: so all hold no more than there are.
 #[derive(Debug)]
 pub(super) struct Held<B> {
     batches: BTreeMap<u64, (u32, B)>,
-    slots: HeldSlots,
+    /// Slots that count in the reserve.
+    own: HeldSlots,
+    /// Slots that count among those that are shared.
+    beyond: HeldSlots,
     all: Arc<Mutex<HeldByAll>>,
     has_reserve: bool,
 }
@@ -42,21 +46,27 @@ pub(super) struct Held<B> {
 // === impl HeldSlots ===
 
 impl HeldSlots {
-    fn add(&mut self, slot: u32) {
-        *self.0.entry(slot).or_default() += 1;
+    fn add(&mut self, slot: u32, answers: usize) {
+        *self.0.entry(slot).or_default() += answers;
     }
 
-    fn remove(&mut self, slot: u32) {
-        let Some(answers) = self.0.get_mut(&slot) else { return };
-        *answers -= 1;
-        if *answers == 0 {
-            self.0.remove(&slot);
+    /// Removes answers. Returns whether the slot is held still.
+    fn remove(&mut self, slot: u32, answers: usize) -> bool {
+        let Some(held) = self.0.get_mut(&slot) else { return false };
+        *held -= answers;
+        if *held > 0 {
+            return true;
         }
+        self.0.remove(&slot);
+        false
     }
 
-    /// Whether one more answer, in this slot, makes more than `most` slots.
-    fn is_full(&self, slot: u32, most: usize) -> bool {
-        self.0.len() >= most && !self.0.contains_key(&slot)
+    fn has(&self, slot: u32) -> bool {
+        self.0.contains_key(&slot)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -67,6 +77,10 @@ impl HeldByAll {
     /// hold [`HELD_ALWAYS`] each beside these.
     pub(super) fn new(shared_max: usize, reserves: usize) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self { slots: HeldSlots::default(), shared_max, reserves }))
+    }
+
+    fn has_room(&self, slot: u32) -> bool {
+        self.slots.has(slot) || self.slots.len() < self.shared_max
     }
 }
 
@@ -83,29 +97,21 @@ fn lock(all: &Mutex<HeldByAll>) -> MutexGuard<'_, HeldByAll> {
 // === impl Held ===
 
 impl<B> Held<B> {
-    /// Of one more trial. It has a reserve if one is left.
+    /// Of one more trial. It has a reserve once it holds anything, and one is left.
     pub(super) fn new(all: Arc<Mutex<HeldByAll>>) -> Self {
-        let mut of_all = lock(&all);
-        let has_reserve = of_all.reserves > 0;
-        of_all.reserves -= usize::from(has_reserve);
-        drop(of_all);
-        Self { batches: BTreeMap::new(), slots: HeldSlots::default(), all, has_reserve }
+        let (own, beyond) = (HeldSlots::default(), HeldSlots::default());
+        Self { batches: BTreeMap::new(), own, beyond, all, has_reserve: false }
     }
 
-    /// Why one more, in this slot, is too much.
-    fn refusal(&self, slot: u32, all: &HeldByAll) -> Option<String> {
-        if self.batches.len() >= HELD_MAX {
-            return Some(format!("it holds {HELD_MAX} batches: release some"));
-        }
-        let always = if self.has_reserve { HELD_ALWAYS } else { 0 };
-        let is_full = self.slots.is_full(slot, always) && all.slots.is_full(slot, all.shared_max);
-        is_full.then(|| {
-            let (own, all) = (self.slots.0.len(), all.slots.0.len());
-            let who = if self.has_reserve { "" } else { " and has no reserve, as others have all" };
-            format!(
-                "it holds {own} batches of {all}{who}: release some, or raise receiver.host_batches"
-            )
-        })
+    /// Why one more is too much.
+    fn refusal(&self, all: &HeldByAll) -> String {
+        let (own, shared) = (self.own.len() + self.beyond.len(), all.slots.len());
+        let who = if self.has_reserve { "" } else { ", has no reserve, as others have all," };
+        format!(
+            "it holds {own} batches{who} and trials have {shared} of {} that they share: release some, or raise \
+             receiver.host_batches",
+            all.shared_max
+        )
     }
 
     /// Holds a batch, which is in this slot, until the answer to this question is released. `Err`: that is too much,
@@ -117,25 +123,59 @@ impl<B> Held<B> {
         if self.batches.contains_key(&ask) {
             return Err(wrong(format!("a trial has asked two questions of number {ask}")));
         }
-        // Until it is held: another trial may be given the last slot meanwhile.
-        let mut all = lock(&self.all);
-        if let Some(reason) = self.refusal(slot, &all) {
-            return Ok(Err(reason));
+        if self.batches.len() >= HELD_MAX {
+            return Ok(Err(format!("it holds {HELD_MAX} batches: release some")));
         }
-        all.slots.add(slot);
-        self.slots.add(slot);
+        // Until it is held: another trial may be given the last slot meanwhile.
+        let all = Arc::clone(&self.all);
+        let mut all = lock(&all);
+        if !self.has_reserve && all.reserves > 0 {
+            all.reserves -= 1;
+            self.has_reserve = true;
+            self.fill_reserve(&mut all);
+        }
+        if self.own.has(slot) || (!self.beyond.has(slot) && self.has_room()) {
+            self.own.add(slot, 1);
+        } else if all.has_room(slot) {
+            self.beyond.add(slot, 1);
+            all.slots.add(slot, usize::from(self.beyond.0[&slot] == 1));
+        } else {
+            return Ok(Err(self.refusal(&all)));
+        }
         self.batches.insert(ask, (slot, batch));
         Ok(Ok(()))
+    }
+
+    /// Whether the reserve has room for one more slot.
+    fn has_room(&self) -> bool {
+        self.has_reserve && self.own.len() < HELD_ALWAYS
+    }
+
+    /// Leaves to others what the reserve has room for.
+    fn fill_reserve(&mut self, all: &mut HeldByAll) {
+        while self.has_room()
+            && let Some((slot, answers)) = self.beyond.0.pop_first()
+        {
+            self.own.add(slot, answers);
+            all.slots.remove(slot, 1);
+        }
     }
 
     /// # Errors
     /// It is not held.
     pub(super) fn release(&mut self, ask: u64) -> io::Result<()> {
-        let Some((slot, _)) = self.batches.remove(&ask) else {
+        // In a name of its own: it is let go of after it is uncounted, or its slot would be another's meanwhile.
+        let Some((slot, _batch)) = self.batches.remove(&ask) else {
             return Err(wrong(format!("a trial releases answer {ask}, which it does not hold")));
         };
-        self.slots.remove(slot);
-        lock(&self.all).slots.remove(slot);
+        let all = Arc::clone(&self.all);
+        let mut all = lock(&all);
+        if self.own.has(slot) {
+            self.own.remove(slot, 1);
+            self.fill_reserve(&mut all);
+        } else if !self.beyond.remove(slot, 1) {
+            all.slots.remove(slot, 1);
+        }
         Ok(())
     }
 }
@@ -144,7 +184,9 @@ impl<B> Drop for Held<B> {
     fn drop(&mut self) {
         let mut all = lock(&self.all);
         all.reserves += usize::from(self.has_reserve);
-        self.batches.values().for_each(|(slot, _)| all.slots.remove(*slot));
+        for &slot in self.beyond.0.keys() {
+            all.slots.remove(slot, 1);
+        }
     }
 }
 
@@ -195,24 +237,52 @@ mod tests {
         assert_eq!(hold(&mut held, most).expect("it is new"), Ok(()));
     }
 
+    const OWN: u32 = HELD_ALWAYS as u32;
+
+    /// Holds slots from one on until that is too much; returns how many.
+    fn hold_all(held: &mut Held<()>, from: u32) -> u32 {
+        (from..).take_while(|&slot| hold(held, slot).is_ok()).count() as u32
+    }
+
     #[test]
     fn trials_that_keep_batches_do_not_hold_the_slots_that_others_need() {
         let all = HeldByAll::new(5, 2);
         let [mut first, mut second] = [0; 2].map(|_| Held::new(Arc::clone(&all)));
-        (0..5).for_each(|slot| assert_eq!(hold(&mut first, slot), Ok(())));
-        let refusal = "it holds 5 batches of 5: release some, or raise receiver.host_batches";
-        assert_eq!(hold(&mut first, 5), Err(refusal.to_owned()));
-        for slot in 5..9 {
-            assert_eq!(hold(&mut second, slot), Ok(()), "it needs as many at any time");
-        }
-        assert!(hold(&mut second, 9).is_err_and(|why| why.contains("4 batches of 9")));
-        assert_eq!(hold(&mut second, 4), Ok(()), "that slot is held anyway");
+        assert_eq!(hold_all(&mut first, 0), OWN + 5);
+        let refusal = format!(
+            "it holds {} batches and trials have 5 of 5 that they share: release some, or raise receiver.host_batches",
+            OWN + 5
+        );
+        assert_eq!(hold(&mut first, 100), Err(refusal));
+        assert_eq!(hold_all(&mut second, 100), OWN, "it needs as many at any time");
+        assert_eq!(hold(&mut second, OWN + 1), Ok(()), "trials share that slot");
+        assert!(hold(&mut second, 0).is_err(), "that slot is in the reserve of one that may go");
         first.release(3).expect("it is held");
-        assert!(hold(&mut second, 9).is_err_and(|why| why.contains("5 batches of 8")));
+        assert_eq!(hold(&mut second, 200), Ok(()), "one that was shared is in the reserve now");
         drop(first);
-        assert!(hold(&mut second, 9).is_err_and(|why| why.contains("5 batches of 5")));
-        second.release(4).expect("it is held");
-        assert_eq!(hold(&mut second, 9), Ok(()));
+        assert_eq!(hold_all(&mut second, 300), 3);
+    }
+
+    #[test]
+    fn a_batch_that_two_hold_is_counted_whoever_releases_it_first() {
+        let (shared, reserves) = (4, 2);
+        let all = HeldByAll::new(shared, reserves);
+        let [mut first, mut second] = [0; 2].map(|_| Held::new(Arc::clone(&all)));
+        let mut held = std::collections::BTreeSet::new();
+        // One takes what the other has, and the other leaves it for new ones, again and again.
+        for round in 0..10 {
+            for slot in round * 10..(round + 1) * 10 {
+                if hold(&mut first, slot).is_ok() {
+                    held.insert(slot);
+                    let _ = hold(&mut second, slot);
+                }
+            }
+            let left: Vec<u64> = first.batches.keys().copied().collect();
+            left.into_iter().for_each(|ask| first.release(ask).expect("it is held"));
+            held.retain(|&slot| second.batches.contains_key(&u64::from(slot)));
+            assert!(held.len() <= held_max(shared, 1), "{held:?}");
+        }
+        assert_eq!(hold_all(&mut first, 1000), OWN);
     }
 
     #[test]
@@ -223,22 +293,19 @@ mod tests {
         let trials = [0; 5].map(|_| Held::new(Arc::clone(&all)));
         let (mut next, mut kept) = (0, Vec::new());
         for mut trial in trials {
-            let before = next;
-            while hold(&mut trial, next).is_ok() {
-                next += 1;
-            }
-            kept.push((next - before, trial));
+            let count = hold_all(&mut trial, next);
+            next += count;
+            kept.push((count, trial));
         }
         let counts: Vec<u32> = kept.iter().map(|(count, _)| *count).collect();
-        assert_eq!(counts, [6, 4, 4, 0, 0]);
-        assert!(next as usize <= held_max(shared, reserves));
+        assert_eq!(counts, [OWN + 6, OWN, OWN, 0, 0]);
+        assert_eq!(next as usize, held_max(shared, reserves));
         let (_, last) = kept.last_mut().expect("a trial");
         let why = hold(last, next).expect_err("all is held");
-        assert!(why.starts_with("it holds 0 batches of 14 and has no reserve"), "{why}");
-        assert_eq!(hold(last, 0), Ok(()), "that slot is held anyway");
+        assert!(why.starts_with("it holds 0 batches, has no reserve"), "{why}");
+        assert_eq!(hold(last, OWN), Ok(()), "trials share that slot");
         kept.remove(1);
-        let mut another = Held::new(Arc::clone(&all));
-        (0..4).for_each(|slot| assert_eq!(hold(&mut another, next + slot), Ok(())));
-        assert!(hold(&mut another, next + 4).is_err(), "it has the reserve of one that is gone");
+        let (_, last) = kept.last_mut().expect("a trial");
+        assert_eq!(hold_all(last, next), OWN - 1, "it has the reserve of one that is gone");
     }
 }

@@ -25,7 +25,7 @@ use crate::config::{DatasetUse, ReceiverConfig};
 use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::receiver::Receiver;
-use crate::room::slots_with_room;
+use crate::room::{slots_to_lock, slots_with_room};
 use crate::setup::hello;
 
 /// How long is waited for a batch between two looks whether it is still wanted.
@@ -105,7 +105,10 @@ impl HostService {
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
         recipe.validate()?;
-        let room = slots_with_room(&Machine::this(), config, &recipe);
+        let machine = Machine::this();
+        // Others have none that would take more than half of the memory.
+        let room = slots_with_room(&machine, config, &recipe).map(|slots| slots / 2);
+        let room = room.into_iter().chain(slots_to_lock(&machine, config, &recipe)).min();
         let held_by_all = (config.host_batches + HELD_BEYOND) as usize;
         // Those that are made, those that are kept, and those that trials hold.
         let made_and_kept = (config.window_batches + config.host_batches) as usize;
@@ -167,13 +170,11 @@ impl HostService {
     }
 }
 
-/// Trials that can have a reserve at a time, where `slots` are needed for all else. The first trial has one in any case.
-/// Others have none that would take more than half of the slots that there is room for: their slots are made only
-/// when they keep batches that nobody else has.
+/// Trials that can have a reserve at a time, where `slots` are needed for all else, of those that there is room for. The
+/// first trial has one in any case. Their slots are made only when they keep batches that nobody else has.
 fn reserves(slots: usize, with_room: Option<u64>) -> usize {
-    let with_room = with_room.map_or(usize::MAX, |slots| slots as usize / 2);
-    let left = with_room.min(SLOTS_MAX).saturating_sub(slots);
-    (left / HELD_ALWAYS).clamp(1, RESERVES_MAX)
+    let with_room = with_room.map_or(SLOTS_MAX, |slots| SLOTS_MAX.min(slots as usize));
+    (with_room.saturating_sub(slots) / HELD_ALWAYS).clamp(1, RESERVES_MAX)
 }
 
 /// Tells a trial that nothing more comes, and waits until it has let go of what it has.
