@@ -14,7 +14,7 @@ use crate::detached::{Detached, detached};
 use crate::errors::{BusyError, raised};
 use crate::pace::LateTicket;
 use crate::profiler::Range;
-use crate::shared::{Shared, check_epoch};
+use crate::shared::{Shared, before_state, check_epoch};
 
 /// Time between two checks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
@@ -68,6 +68,9 @@ impl Iteration {
             receiver.next_within(Duration::ZERO).map_err(raised)?;
         }
         let here = receiver.position();
+        if let Some((epoch, resumed)) = pace.refused() {
+            return Err(before_state(epoch, resumed));
+        }
         let start = pace.start(here);
         let is_left = !pace.was_moved() && start != here;
         // A state of the very end may be loaded: there is nothing left after it.
@@ -75,14 +78,18 @@ impl Iteration {
             check_epoch(&receiver, start.epoch)?;
         }
         receiver.seek(start).map_err(raised)?;
-        self.ticket.set(pace.begin());
+        self.ticket.set(pace.begin(start));
+        if self.finished.load(Ordering::Relaxed) {
+            // It was closed meanwhile.
+            self.end();
+        }
         Ok((is_left && !self.shared.has_warned.swap(true, Ordering::Relaxed)).then_some(here))
     }
 
     fn take(&self, detached: &Detached) -> PyResult<Taken> {
         let receiver = self.shared.receiver(detached)?;
         // Held while it waits: another iteration that begins meanwhile loses no batch to this one.
-        let pace = self.shared.pace(detached)?;
+        let mut pace = self.shared.pace(detached)?;
         if !self.ticket.get().is_some_and(|ticket| pace.runs(ticket)) {
             return Err(BusyError::new_err(
                 "this iteration is over: since it began, another one over the same loader has, or \
@@ -107,10 +114,12 @@ impl Iteration {
         match found.map_err(raised)? {
             None => Ok(Taken::Nothing),
             Some(None) => {
+                pace.on_batch();
                 self.end();
                 Ok(Taken::End)
             }
             Some(Some(received)) => {
+                pace.on_batch();
                 let Shared { manifests, recipe, .. } = &*self.shared;
                 let batch = Batch::new(received, Arc::clone(manifests), Arc::clone(recipe));
                 Ok(Taken::Batch(batch))

@@ -26,7 +26,7 @@ use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::ray::Following;
 use crate::reduce::amax_reduce;
-use crate::shared::{Shared, check_epoch};
+use crate::shared::{Shared, before_state, check_epoch};
 use crate::signature::signature;
 use crate::trace::Trace;
 use crate::{json, telemetry};
@@ -188,15 +188,21 @@ impl Loader {
             let receiver = self.shared.receiver(detached)?;
             check_epoch(&receiver, epoch)?;
             let mut pace = self.shared.pace(detached)?;
-            match pace.set_epoch(epoch) {
-                Ok(Some(start)) => receiver.seek(start).map_err(raised),
-                Ok(None) => Ok(()),
-                Err(Position { epoch: resumed, step }) => Err(ConfigError::new_err(format!(
-                    "set_epoch({epoch}): a state of epoch {resumed}, step {step} was loaded, and epoch {epoch} would be \
-                     trained on once more: go on with `for epoch in loader.epochs(n)`, which begins there, or go back on \
-                     purpose with `seek({epoch}, 0)`"
-                ))),
-            }
+            let start = pace.set_epoch(epoch).map_err(|resumed| before_state(epoch, resumed))?;
+            start.map_or(Ok(()), |start| receiver.seek(start).map_err(raised))
+        })
+    }
+
+    /// As `set_epoch`, for a framework: it may count an epoch that it takes no batch of, after a resume, and counts the
+    /// epochs of training for a validation loader that has one.
+    #[pyo3(name = "_follow_epoch")]
+    fn follow_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
+        detached(py, |detached| {
+            let receiver = self.shared.receiver(detached)?;
+            let epoch = if receiver.config().epochs == 1 { 0 } else { epoch };
+            check_epoch(&receiver, epoch)?;
+            let start = self.shared.pace(detached)?.follow_epoch(epoch);
+            start.map_or(Ok(()), |start| receiver.seek(start).map_err(raised))
         })
     }
 
@@ -220,10 +226,10 @@ impl Loader {
         py.import("headwater.sampling")?.getattr("Sampler")?.call1((slf,))
     }
 
-    /// None: `sampler` has all that is asked of one.
+    /// Where frameworks look for the batch size: the same as `sampler`.
     #[getter]
-    fn batch_sampler(&self) -> Option<u32> {
-        None
+    fn batch_sampler(slf: PyRef<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Self::sampler(slf)
     }
 
     /// Where frameworks look for the number of samples, a `headwater.sampling.Dataset`.

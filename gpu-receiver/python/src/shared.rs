@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use headwater_core::{Manifest, Recipe};
 use headwater_local::{LocalError, Services};
-use headwater_receiver::{Receiver, ReceiverError};
+use headwater_receiver::{Position, Receiver, ReceiverError};
 use pyo3::prelude::*;
 
 use crate::detached::{CallingGuard, CallingLock, Detached, DropDetached, Lock, detached};
@@ -52,6 +52,14 @@ pub(crate) fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
             epochs - 1
         ))),
     }
+}
+
+/// An epoch before that of a state that was loaded and not iterated yet.
+pub(crate) fn before_state(epoch: u32, Position { epoch: resumed, step }: Position) -> PyErr {
+    ConfigError::new_err(format!(
+        "set_epoch({epoch}): a state of epoch {resumed}, step {step} was loaded, and epoch {epoch} would be trained on once \
+         more: go on with `for epoch in loader.epochs(n)`, which begins there, or go back on purpose with `seek({epoch}, 0)`"
+    ))
 }
 
 // === impl Shared ===

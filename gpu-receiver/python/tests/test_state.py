@@ -199,3 +199,17 @@ def test_a_resumed_run_may_not_train_on_epochs_that_are_done_by_mistake(make):
     resumed.load_state_dict(state)
     resumed.seek(0, 0)
     assert next(iter(resumed)).epoch == 0
+
+
+def test_a_place_that_was_loaded_stays_until_a_batch_was_taken_there(make, tiers):
+    state = {**make().state_dict(), "epoch": 1, "step": 9}
+    # Nobody listens there.
+    loader = make(workers=["127.0.0.1:1"], worker_wait_ms=200)
+    loader.load_state_dict(state)
+    with pytest.raises(headwater.WorkerError):
+        next(iter(loader))
+    with pytest.raises(headwater.ConfigError, match="a state of epoch 1, step 9 was loaded"):
+        loader.set_epoch(0)
+    loader.set_workers(tiers.workers)
+    batch = next(iter(loader))
+    assert (batch.epoch, batch.step) == (1, 9)

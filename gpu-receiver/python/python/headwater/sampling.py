@@ -18,8 +18,15 @@ class Sampler:
         self._loader = loader
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration, as `headwater.Loader.set_epoch`."""
-        self._loader.set_epoch(epoch)
+        """Sets the epoch of the next iteration, as `headwater.Loader.set_epoch`. An epoch before that of a loaded state is
+        refused with the first batch, as frameworks count epochs that they take no batch of; a loader with `epochs=1`
+        has the same epoch each time."""
+        self._loader._follow_epoch(epoch)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in this rank's batch."""
+        return self._loader.batch_size
 
     def __len__(self) -> int:
         """This rank's samples in an epoch; fewer where the last batch is short."""

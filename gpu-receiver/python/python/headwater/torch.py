@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch.utils import data
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from . import Loader
 from .errors import ConfigError, ForkError
-from .sampling import Sampler
 from .torch_batch import TorchBatch
+
+if TYPE_CHECKING:
+    from .sampling import Sampler
 
 __all__ = ["IterableDataset"]
 
@@ -72,11 +74,12 @@ class IterableDataset(data.IterableDataset):
     @property
     def sampler(self) -> Sampler:
         """Where frameworks look for `set_epoch`."""
-        return Sampler(self.loader)
+        return self.loader.sampler
 
     @property
-    def batch_sampler(self) -> None:
-        """None: `sampler` has all that is asked of one."""
+    def batch_sampler(self) -> Sampler:
+        """Where frameworks look for the batch size: the same as `sampler`."""
+        return self.loader.sampler
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the next batch, as in `headwater.Loader.state_dict`."""

@@ -112,6 +112,8 @@ class DINODataLoader:
 
     def __iter__(self) -> Iterator[DINOBatch]:
         if self._is_done:
+            # Once: a loop that sets no epoch any more goes on with the rest.
+            self._is_done = False
             return iter(())
         self._resumed_epoch = None
         return map(self._split, self.loader)
