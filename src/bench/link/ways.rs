@@ -41,7 +41,7 @@ impl Way {
         for route in moving {
             ways.push(Self::Link(route));
             if !route.encrypted {
-                ways.extend(route.kind.facts().references.iter().map(Self::Reference));
+                ways.extend(route.kind.references().iter().map(Self::Reference));
             }
         }
         ways.extend(in_slot.into_iter().flat_map(|route| [Self::Link(route), Self::Fill(route)]));
@@ -57,11 +57,11 @@ impl Way {
                 vec![(format!("{kind} with tls / {kind}"), way, plain)]
             }
             Self::Link(Route { kind, .. }) if kind.facts().renders_in_slot => Vec::new(),
-            Self::Link(Route { kind, .. }) if kind.facts().references.is_empty() => {
+            Self::Link(Route { kind, .. }) if kind.references().is_empty() => {
                 vec![(format!("{kind} / raw socket"), way, Self::RawSocket)]
             }
             Self::Link(Route { kind, .. }) => {
-                let references = kind.facts().references.iter();
+                let references = kind.references().iter();
                 let pair = |other: &'static Reference| {
                     (format!("{kind} / {}", other.name), way, Self::Reference(other))
                 };

@@ -20,6 +20,8 @@ pub(crate) use plain::Plain;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use speculate::Speculator;
 
+use headwater_simd::Simd;
+
 use crate::declined::Declined;
 use crate::header::{COMPONENTS_MAX, Frame, MCU_BLOCKS_MAX};
 
@@ -174,6 +176,26 @@ impl End {
             Self::Open { before } => found_bit <= before,
         };
         if is_right { Ok(()) } else { Err(Declined::Damage) }
+    }
+}
+
+// === impl One ===
+
+impl One {
+    /// Decodes a segment.
+    pub(crate) fn decode(
+        &mut self,
+        simd: Simd,
+        job: Job<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Declined> {
+        match simd {
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2(proof) => x86::decode(proof, self, job, sink),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(proof) => x86::decode(proof.avx2(), self, job, sink),
+            _ => self.decode_scalar(job, sink),
+        }
     }
 }
 

@@ -1,13 +1,7 @@
 //! One stream, one lookup for run, value and length of a coefficient.
-//!
-//! It and `x86.rs` import each other: that is the same work in other instructions, and shares the types of this file.
-
-use headwater_simd::Simd;
 
 use crate::declined::Declined;
 use crate::entropy::lookups::{Lookups, Tables};
-#[cfg(target_arch = "x86_64")]
-use crate::entropy::x86;
 use crate::entropy::{Block, Mcu, Place, Segment, Sink};
 use crate::header::Frame;
 use crate::huffman::{Code, END_OF_BLOCK, Found, LONG_CODE, LONG_VALUE, LOOKUP_BITS, extend};
@@ -92,22 +86,6 @@ impl One {
     /// Symbols of the last segment.
     pub(crate) fn symbols(&self) -> u32 {
         self.symbols
-    }
-
-    /// Decodes a segment.
-    pub(crate) fn decode(
-        &mut self,
-        simd: Simd,
-        job: Job<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), Declined> {
-        match simd {
-            #[cfg(target_arch = "x86_64")]
-            Simd::Avx2(proof) => x86::decode(proof, self, job, sink),
-            #[cfg(target_arch = "x86_64")]
-            Simd::Avx512(proof) => x86::decode(proof.avx2(), self, job, sink),
-            _ => self.decode_scalar(job, sink),
-        }
     }
 
     #[inline(always)]

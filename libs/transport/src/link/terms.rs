@@ -1,4 +1,6 @@
 //! The terms in which a receiver and its workers speak of links.
+//!
+//! It and `links/mod.rs` import each other: one table names the links, and their ends speak in these terms.
 
 use std::fmt;
 

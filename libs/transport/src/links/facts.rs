@@ -5,7 +5,6 @@ use headwater_inventory::Library;
 
 use super::LinkKind;
 use super::config::LinksConfig;
-use super::reference::Reference;
 
 /// How much a link is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +48,6 @@ pub struct LinkFacts {
     pub library: Option<LinkLibrary>,
     /// A number in its settings that has to be tried out.
     pub tuned: Option<Tuned>,
-    /// Programs of others that measure the same path.
-    pub references: &'static [Reference],
 }
 
 /// Whose port.
@@ -119,6 +116,5 @@ impl LinkFacts {
         port: None,
         library: None,
         tuned: None,
-        references: &[],
     };
 }

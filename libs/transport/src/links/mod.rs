@@ -44,6 +44,9 @@ trait Link: Sync {
     /// What others have to know of it.
     fn facts(&self) -> &'static LinkFacts;
 
+    /// Programs of others that measure the same path.
+    fn references(&self) -> &'static [Reference];
+
     /// Whether this machine has what a worker's end needs, before anybody is connected.
     ///
     /// # Errors
@@ -147,6 +150,12 @@ impl LinkKind {
     #[must_use]
     pub fn facts(self) -> &'static LinkFacts {
         self.link().map_or(&LinkFacts::ABSENT, Link::facts)
+    }
+
+    /// Programs of others that measure the same path.
+    #[must_use]
+    pub fn references(self) -> &'static [Reference] {
+        self.link().map_or(&[], Link::references)
     }
 
     /// The kinds of a list in a configuration.

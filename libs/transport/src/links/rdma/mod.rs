@@ -27,7 +27,7 @@ use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::links::{
     CardPort, ConnectOptions, Link, LinkFacts, LinkLibrary, LinksConfig, ListenOptions, PortKind,
-    Tuned,
+    Reference, Tuned,
 };
 
 mod adapter;
@@ -137,7 +137,6 @@ const FACTS: LinkFacts = LinkFacts {
         of: |config| config.rdma_queue_pairs,
         with: |config, rdma_queue_pairs| LinksConfig { rdma_queue_pairs, ..config },
     }),
-    references: &[reference::WRITE, reference::WRITE_AS_LINK],
 };
 
 // === impl Rdma ===
@@ -146,6 +145,10 @@ const FACTS: LinkFacts = LinkFacts {
 impl Link for Rdma {
     fn facts(&self) -> &'static LinkFacts {
         &FACTS
+    }
+
+    fn references(&self) -> &'static [Reference] {
+        &[reference::WRITE, reference::WRITE_AS_LINK]
     }
 
     fn check(&self, options: &ConnectOptions) -> Result<(), LinkError> {

@@ -24,7 +24,9 @@ use tokio::sync::mpsc;
 
 use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
-use crate::links::{CardPort, ConnectOptions, Link, LinkFacts, LinksConfig, ListenOptions};
+use crate::links::{
+    CardPort, ConnectOptions, Link, LinkFacts, LinksConfig, ListenOptions, Reference,
+};
 
 mod channel;
 mod choices;
@@ -82,7 +84,6 @@ const FACTS: LinkFacts = LinkFacts {
     port: None,
     library: None,
     tuned: None,
-    references: &[],
 };
 
 // === impl Shm ===
@@ -91,6 +92,10 @@ const FACTS: LinkFacts = LinkFacts {
 impl Link for Shm {
     fn facts(&self) -> &'static LinkFacts {
         &FACTS
+    }
+
+    fn references(&self) -> &'static [Reference] {
+        &[]
     }
 
     fn check(&self, _: &ConnectOptions) -> Result<(), LinkError> {

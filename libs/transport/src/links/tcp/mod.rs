@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::links::{CardPort, ConnectOptions, Link, LinkFacts, ListenOptions, PortKind};
+use crate::links::{CardPort, ConnectOptions, Link, LinkFacts, ListenOptions, PortKind, Reference};
 
 mod channel;
 mod choices;
@@ -83,7 +83,6 @@ const FACTS: LinkFacts = LinkFacts {
     port: Some(PortKind::Interface),
     library: None,
     tuned: None,
-    references: &[],
 };
 
 // === impl Tcp ===
@@ -92,6 +91,10 @@ const FACTS: LinkFacts = LinkFacts {
 impl Link for Tcp {
     fn facts(&self) -> &'static LinkFacts {
         &FACTS
+    }
+
+    fn references(&self) -> &'static [Reference] {
+        &[]
     }
 
     fn check(&self, _: &ConnectOptions) -> Result<(), LinkError> {

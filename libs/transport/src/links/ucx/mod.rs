@@ -25,6 +25,7 @@ use crate::link::contract::{Exchange, ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::links::{
     CardPort, ConnectOptions, Demand, Link, LinkFacts, LinkLibrary, ListenOptions, PortKind,
+    Reference,
 };
 
 #[allow(unsafe_code)] // Calls the library's functions.
@@ -102,7 +103,6 @@ const FACTS: LinkFacts = LinkFacts {
         remedy: "apt-get install libucx0; it is the second way to rdma, and the one on EFA",
     }),
     tuned: None,
-    references: &[reference::PUT],
 };
 
 // === impl Ucx ===
@@ -111,6 +111,10 @@ const FACTS: LinkFacts = LinkFacts {
 impl Link for Ucx {
     fn facts(&self) -> &'static LinkFacts {
         &FACTS
+    }
+
+    fn references(&self) -> &'static [Reference] {
+        &[reference::PUT]
     }
 
     fn check(&self, options: &ConnectOptions) -> Result<(), LinkError> {
