@@ -133,13 +133,19 @@ impl KeptIndices {
         None
     }
 
-    /// Keeps an index in the first place that can be written to. Where there is none, it is made
-    /// again at the next start.
-    pub(crate) fn store(&self, shard: &Place, stamp: Stamp, index: &ShardIndex) {
+    /// Keeps an index of a shard of `owner`'s in the first place that can be written to. Where there is none, it is
+    /// made again at the next start.
+    pub(crate) fn store(
+        &self,
+        shard: &Place,
+        owner: Option<u32>,
+        stamp: Stamp,
+        index: &ShardIndex,
+    ) {
         if self.access != Access::ReadAndWrite {
             return;
         }
-        let written = self.places.write(shard, KEPT_ENDING, &encode(index, stamp));
+        let written = self.places.write(shard, owner, KEPT_ENDING, &encode(index, stamp));
         if let Err((place, error)) = written
             && !self.told.swap(true, Ordering::Relaxed)
         {
@@ -189,6 +195,22 @@ mod tests {
         builder.finish()
     }
 
+    /// A folder that everybody may write to.
+    fn shared() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        folder
+    }
+
+    /// What another user does. Users are a thread's, and only root can become another one.
+    fn as_user(user: u32, act: impl FnOnce() + Send) {
+        let act = || {
+            rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(user)).unwrap();
+            act();
+        };
+        std::thread::scope(|scope| scope.spawn(act).join().unwrap());
+    }
+
     fn stamp() -> Stamp {
         Stamp::new(&Version { bytes: 10_240, tag: "-5".to_owned() }, None)
     }
@@ -217,14 +239,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shard = Place::of_file(&folder.path().join("a.tar"));
         let kept = KeptIndices::new(None, None);
-        kept.store(&shard, stamp(), &index());
+        kept.store(&shard, None, stamp(), &index());
         assert_eq!(kept.load(&shard, None, stamp()), Some(index()));
         let beside = folder.path().join("a.tar.hwidx");
         assert_eq!(fs::metadata(&beside).unwrap().permissions().mode() & 0o777, 0o644);
 
         let other = KeptIndices::new(Some(folder.path().join("deep/down")), None);
         assert_eq!(other.load(&shard, None, stamp()), None);
-        other.store(&shard, stamp(), &index());
+        other.store(&shard, None, stamp(), &index());
         assert_eq!(other.load(&shard, None, stamp()), Some(index()));
         assert_eq!(fs::read_dir(folder.path().join("deep/down")).unwrap().count(), 1);
     }
@@ -236,7 +258,7 @@ mod tests {
         fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &kept).unwrap();
         let shard = Place::of_file(&folder.path().join("a.tar"));
-        KeptIndices::new(None, None).store(&shard, stamp(), &index());
+        KeptIndices::new(None, None).store(&shard, None, stamp(), &index());
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
         assert!(kept.symlink_metadata().unwrap().is_file());
     }
@@ -250,7 +272,7 @@ mod tests {
         let (shard, kept) = (Place::of_file(&at), KeptIndices::new(None, None));
         let beside = folder.path().join("a.tar.hwidx");
         let loads = || kept.load(&shard, shard.owner(), stamp()).is_some();
-        kept.store(&shard, stamp(), &index());
+        kept.store(&shard, None, stamp(), &index());
         assert!(loads());
         fs::set_permissions(&beside, fs::Permissions::from_mode(0o664)).unwrap();
         assert!(!loads());
@@ -272,7 +294,7 @@ mod tests {
     /// In a folder that both may write to, each would replace the other's for ever.
     #[test]
     fn an_index_that_another_user_has_made_stays_and_ours_is_kept_in_the_fallback() {
-        let (folder, fallback) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (folder, fallback) = (shared(), shared());
         let shard = Place::of_file(&folder.path().join("a.tar"));
         let beside = folder.path().join("a.tar.hwidx");
         fs::write(&beside, "theirs").unwrap();
@@ -280,14 +302,33 @@ mod tests {
             return eprintln!("only root gives a file to another user: skipped: {error}");
         }
         let kept = KeptIndices::new(None, Some(fallback.path().to_owned()));
-        for _ in 0..2 {
-            kept.store(&shard, stamp(), &index());
-            assert_eq!(fs::read(&beside).unwrap(), b"theirs");
-            assert_eq!(fs::read_dir(fallback.path()).unwrap().count(), 1);
-        }
-        assert_eq!(kept.load(&shard, None, stamp()), Some(index()));
-        KeptIndices::new(None, None).store(&shard, stamp(), &index());
+        as_user(OTHER + 1, || {
+            for _ in 0..2 {
+                kept.store(&shard, None, stamp(), &index());
+                assert_eq!(fs::read(&beside).unwrap(), b"theirs");
+                assert_eq!(fs::read_dir(fallback.path()).unwrap().count(), 1);
+            }
+            assert_eq!(kept.load(&shard, None, stamp()), Some(index()));
+            KeptIndices::new(None, None).store(&shard, None, stamp(), &index());
+        });
         assert_eq!(fs::read(&beside).unwrap(), b"theirs", "it is left alone without a fallback");
+    }
+
+    /// Else another user could keep the index of everybody from being kept.
+    #[test]
+    fn roots_and_the_shards_owners_index_take_the_place_of_another_users() {
+        let folder = shared();
+        let shard = Place::of_file(&folder.path().join("a.tar"));
+        let beside = folder.path().join("a.tar.hwidx");
+        let kept = KeptIndices::new(None, None);
+        for user in [0, OTHER + 1] {
+            fs::write(&beside, "theirs").unwrap();
+            if let Err(error) = chown(&beside, Some(OTHER), None) {
+                return eprintln!("only root gives a file to another user: skipped: {error}");
+            }
+            as_user(user, || kept.store(&shard, Some(OTHER + 1), stamp(), &index()));
+            assert_eq!(kept.load(&shard, Some(OTHER + 1), stamp()), Some(index()), "user {user}");
+        }
     }
 
     #[test]
@@ -295,10 +336,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shard = Place::of_file(&folder.path().join("a.tar"));
         let read_only = KeptIndices::new(None, None).read_only();
-        read_only.store(&shard, stamp(), &index());
-        KeptIndices::none().store(&shard, stamp(), &index());
+        read_only.store(&shard, None, stamp(), &index());
+        KeptIndices::none().store(&shard, None, stamp(), &index());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        KeptIndices::new(None, None).store(&shard, stamp(), &index());
+        KeptIndices::new(None, None).store(&shard, None, stamp(), &index());
         assert_eq!(read_only.load(&shard, None, stamp()), Some(index()));
         assert_eq!(KeptIndices::none().load(&shard, None, stamp()), None);
     }
@@ -309,7 +350,7 @@ mod tests {
         let kept = KeptIndices::new(None, Some(folder.path().to_owned()));
         // Nobody may make files there, not even root.
         let shards = ["/proc/a.tar", "/proc/b.tar"].map(|path| Place::of_file(Path::new(path)));
-        shards.iter().for_each(|shard| kept.store(shard, stamp(), &index()));
+        shards.iter().for_each(|shard| kept.store(shard, None, stamp(), &index()));
         assert_eq!(kept.load(&shards[0], None, stamp()), Some(index()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }

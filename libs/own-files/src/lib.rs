@@ -97,6 +97,15 @@ pub fn is_anothers(found: &Metadata) -> bool {
     ![own_uid(), ROOT].contains(&found.uid())
 }
 
+/// Whether a file of this user's may take the place of what was found. Root and the `owner` may replace any user's file:
+/// everybody who reads there trusts them. Another user may not: the two would not read each other's file, and would
+/// replace it in turns. A file of an unknown user stays: it may be this user's own, as NFS shows root's.
+#[must_use]
+pub fn may_replace(found: &Metadata, owner: Option<u32>) -> bool {
+    let is_trusted = own_uid() == ROOT || owner == Some(own_uid());
+    !is_anothers(found) || is_trusted && found.uid() != *OVERFLOW_UID
+}
+
 /// Whether a file is a user's, and nobody else can write it.
 fn is_of(file: &Metadata, uid: u32) -> bool {
     file.uid() == uid && file.mode() & WRITABLE_BY_OTHERS == 0
@@ -117,6 +126,8 @@ fn own_uid() -> u32 {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use rustix::fs::Uid;
 
     use super::*;
 
@@ -189,7 +200,18 @@ mod tests {
         if let Err(error) = chown(file.path(), Some(OTHER), None) {
             return eprintln!("only root gives a file to another user: skipped: {error}");
         }
-        assert!(is_anothers(&file.path().metadata().unwrap()));
+        let found = || file.path().metadata().unwrap();
+        assert!(is_anothers(&found()));
+        assert!(may_replace(&found(), None), "root's goes in the place of anyone's");
+        let by_third = |owner| {
+            let may = || {
+                rustix::thread::set_thread_uid(Uid::from_raw(OTHER + 1)).unwrap();
+                may_replace(&found(), owner)
+            };
+            std::thread::scope(|scope| scope.spawn(may).join().unwrap())
+        };
+        assert!(![None, Some(OTHER)].into_iter().any(by_third));
+        assert!(by_third(Some(OTHER + 1)), "the owner's does, too");
         for owner in [None, Some(OTHER - 1)] {
             assert_eq!(opens(owner).unwrap_err(), io::ErrorKind::PermissionDenied);
         }
@@ -200,6 +222,7 @@ mod tests {
         set(0o644);
         chown(file.path(), Some(*OVERFLOW_UID), None).unwrap();
         assert_eq!(opens(Some(*OVERFLOW_UID)).unwrap_err(), io::ErrorKind::PermissionDenied);
+        assert!(!may_replace(&found(), None));
     }
 
     #[test]

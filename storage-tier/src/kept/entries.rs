@@ -16,6 +16,7 @@ use headwater_core::{Digest, Digester, ShardEntries};
 use headwater_own_files::open_trusted_file;
 
 use super::KeptPlaces;
+use super::places::{is_in_the_way, stays};
 use crate::metrics;
 use crate::source::Place;
 
@@ -35,7 +36,7 @@ pub(crate) struct KeptEntries {
     places: KeptPlaces,
     /// The log has said that a file is not used.
     told: AtomicBool,
-    /// Until when folders are not written to.
+    /// Until when folders, or single places in them, are not written to.
     closed: Mutex<HashMap<PathBuf, Instant>>,
 }
 
@@ -133,11 +134,16 @@ impl KeptEntries {
         stamp: EntriesStamp,
         entries: &ShardEntries,
     ) -> Result<PathBuf, (PathBuf, io::Error)> {
-        let kept = kept_as(place, number);
-        let written = self.places.write(&kept, ENTRIES_ENDING, &encode(entries, stamp));
+        let (kept, bytes) = (kept_as(place, number), encode(entries, stamp));
+        let written = self.places.write(&kept, place.owner(), ENTRIES_ENDING, &bytes);
         if written.is_err() {
             let until = Instant::now() + CLOSED;
-            self.closed().extend(self.folders(&kept).map(|folder| (folder, until)));
+            let closes = |at: PathBuf| match is_in_the_way(&at) {
+                true => Some((at, until)),
+                false => Some((at.parent()?.to_owned(), until)),
+            };
+            let places = self.places.of(&kept, ENTRIES_ENDING).into_iter();
+            self.closed().extend(places.filter_map(closes));
         }
         written
     }
@@ -146,12 +152,11 @@ impl KeptEntries {
     pub(crate) fn is_closed(&self, place: &Place, number: u32) -> bool {
         let (mut closed, now) = (self.closed(), Instant::now());
         closed.retain(|_, until| now < *until);
-        self.folders(&kept_as(place, number)).all(|folder| closed.contains_key(&folder))
-    }
-
-    fn folders(&self, kept: &Place) -> impl Iterator<Item = PathBuf> {
-        let places = self.places.of(kept, ENTRIES_ENDING).into_iter();
-        places.filter_map(|place| place.parent().map(Path::to_owned))
+        let (places, owner) =
+            (self.places.of(&kept_as(place, number), ENTRIES_ENDING), place.owner());
+        // The place or its folder.
+        let is_known = |at: &Path| at.ancestors().take(2).any(|path| closed.contains_key(path));
+        places.iter().all(|at| is_known(at) || stays(at, owner))
     }
 
     fn closed(&self) -> MutexGuard<'_, HashMap<PathBuf, Instant>> {
@@ -316,6 +321,18 @@ mod tests {
             Ok(()) => assert_eq!(beside().load(&place, 0, STAMP), None),
             Err(error) => eprintln!("only root gives a file to another user: skipped: {error}"),
         }
+    }
+
+    #[test]
+    fn what_lies_in_the_place_of_one_file_closes_no_other_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["a.tar", "b.tar"].map(|name| Place::of_file(&folder.path().join(name)));
+        let path = folder.path().join("a.tar.hwentries");
+        fs::create_dir_all(path.join("full")).unwrap();
+        let kept = beside();
+        kept.store(&one, 0, STAMP, &entries()).unwrap_err();
+        assert_eq!([&one, &other].map(|place| kept.is_closed(place, 0)), [true, false]);
+        kept.store(&other, 0, STAMP, &entries()).unwrap();
     }
 
     #[test]

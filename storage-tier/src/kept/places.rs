@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use headwater_core::Digest;
-use headwater_own_files::is_anothers;
+use headwater_own_files::{is_anothers, may_replace};
 
 use crate::source::Place;
 
@@ -45,21 +45,21 @@ impl KeptPlaces {
         beside.into_iter().chain(fallback).collect()
     }
 
-    /// Writes the file to the first place that can be written to and where no other user's lies; which one that was.
-    /// The other user would not read this one, and would write another in its place, and so on.
+    /// Writes the file of a shard of `owner`'s to the first place that can be written to and where no other user's
+    /// lies, unless that [gives way](may_replace); which one that was.
     ///
     /// # Errors
     /// The last place, and why it cannot be written to.
     pub(super) fn write(
         &self,
         shard: &Place,
+        owner: Option<u32>,
         ending: &str,
         bytes: &[u8],
     ) -> Result<PathBuf, (PathBuf, io::Error)> {
         let mut last = None;
         for place in self.of(shard, ending) {
-            let is_anothers = place.symlink_metadata().is_ok_and(|found| is_anothers(&found));
-            let written = match is_anothers {
+            let written = match stays(&place, owner) {
                 true => Err(io::Error::new(io::ErrorKind::PermissionDenied, ANOTHERS)),
                 false => write(&place, ending, bytes),
             };
@@ -71,6 +71,16 @@ impl KeptPlaces {
         let nowhere = || (shard.path.clone(), io::ErrorKind::NotFound.into());
         Err(last.unwrap_or_else(nowhere))
     }
+}
+
+/// Whether another user's file lies there that this user's may not replace.
+pub(super) fn stays(place: &Path, owner: Option<u32>) -> bool {
+    place.symlink_metadata().is_ok_and(|found| !may_replace(&found, owner))
+}
+
+/// Whether what lies there keeps out this file, and no other one of the folder.
+pub(super) fn is_in_the_way(place: &Path) -> bool {
+    place.symlink_metadata().is_ok_and(|found| found.is_dir() || is_anothers(&found))
 }
 
 /// Under another name first, so that nobody sees half of it.

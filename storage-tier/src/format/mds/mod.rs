@@ -53,7 +53,7 @@ impl Mds {
         }
         let found = raw::index(object, shard, &self.columns)?;
         object.check_unchanged()?;
-        self.kept.store(&place, stamp, &found);
+        self.kept.store(&place, beside.owner(), stamp, &found);
         Ok((found, "idx"))
     }
 

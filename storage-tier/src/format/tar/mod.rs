@@ -68,7 +68,7 @@ impl Tar {
         if let Some(idx) = &idx {
             idx.check(&scan, object.bytes())?;
         }
-        self.kept.store(place, stamp, &scan.index);
+        self.kept.store(place, place.owner(), stamp, &scan.index);
         Ok((scan.index, if idx.is_some() { "idx" } else { "scan" }))
     }
 

@@ -93,7 +93,7 @@ impl TfRecord {
         if let Some(idx) = &idx {
             idx.check(&scan.records)?;
         }
-        self.kept.store(&kept_as, stamp, &scan.index);
+        self.kept.store(&kept_as, place.owner(), stamp, &scan.index);
         Ok((scan.index, if idx.is_some() { "idx" } else { "scan" }))
     }
 }
