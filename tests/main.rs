@@ -3,6 +3,7 @@
 mod access;
 mod any_order;
 mod aspect_buckets;
+mod autoscale;
 mod batch_view;
 mod bench_report;
 mod broken_libraries;

@@ -10,8 +10,10 @@ pub(super) struct Job {
     pub(super) number: u64,
     /// Its node; none while it waits.
     pub(super) node: Option<String>,
-    /// Whether its worker has answered.
+    /// Whether its worker has answered, on this node.
     has_served: bool,
+    /// Since when it is known to run on this node.
+    runs_since: Option<Duration>,
 }
 
 /// What makes the jobs that are there those that should be.
@@ -48,7 +50,7 @@ impl Job {
             let number = words.next()?.parse().ok()?;
             let runs = words.next()? == "R";
             let node = words.next().filter(|_| runs).map(str::to_owned);
-            Some(Self { number, node, has_served: false })
+            Some(Self { number, node, has_served: false, runs_since: None })
         };
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         lines.map(|line| job(line).with_context(|| format!("squeue says `{line}`"))).collect()
@@ -64,15 +66,25 @@ impl Jobs {
 
     /// Takes over the jobs that squeue lists, and says what to do about them. A job that ended by itself is
     /// replaced. If its worker never answered, the next one would probably end the same way: one job is then tried
-    /// at a time, after a pause.
+    /// at a time, after a pause. One that has run as long without an answer hangs: no other waits for it.
     pub(super) fn settle(&mut self, now: Duration, mut listed: Vec<Job>) -> Steps {
         for before in &self.listed {
             match listed.iter_mut().find(|job| job.number == before.number) {
-                Some(job) => job.has_served = before.has_served,
+                // On another node its worker starts anew.
+                Some(job) if job.node != before.node => {}
+                Some(job) => {
+                    (job.has_served, job.runs_since) = (before.has_served, before.runs_since)
+                }
                 None if before.has_served => {}
                 None => self.failed = Some(now),
             }
         }
+        for job in listed.iter_mut().filter(|job| job.node.is_some()) {
+            job.runs_since.get_or_insert(now);
+        }
+        let starts = |job: &Job| {
+            !job.has_served && job.runs_since.is_none_or(|since| now < since + self.retry_pause)
+        };
         let wanted = *self.wanted.get_or_insert(listed.len() as u32) as usize;
         // Those that wait go first, of the others the youngest: the old ones have sessions.
         listed.sort_by_key(|job| (job.node.is_none(), job.number));
@@ -81,7 +93,7 @@ impl Jobs {
         let submit = match self.failed {
             None => missing,
             Some(at) if now < at + self.retry_pause => 0,
-            Some(_) if listed.iter().any(|job| !job.has_served) => 0,
+            Some(_) if listed.iter().any(starts) => 0,
             Some(_) => missing.min(1),
         };
         self.listed = listed;
@@ -90,7 +102,7 @@ impl Jobs {
 
     /// A job was submitted; it waits.
     pub(super) fn on_submitted(&mut self, number: u64) {
-        self.listed.push(Job { number, node: None, has_served: false });
+        self.listed.push(Job { number, node: None, has_served: false, runs_since: None });
     }
 
     /// Jobs whose worker answers now.
@@ -166,6 +178,31 @@ mod tests {
         assert_eq!(jobs.settle(at(615), Job::parse("4 R n3").unwrap()), submit(0));
         jobs.on_answers(|job| job.number == 4);
         assert_eq!(jobs.settle(at(630), Job::parse("4 R n3").unwrap()), submit(2));
+    }
+
+    #[test]
+    fn a_job_that_hangs_holds_up_no_other() {
+        let mut jobs = Jobs::new(PAUSE);
+        jobs.settle(at(0), Job::parse("1 R n3\n2 R n4").unwrap());
+        jobs.on_answers(|job| job.number == 1);
+        // Job 2 ends before it answers, and job 3 runs and never does.
+        assert_eq!(jobs.settle(at(15), Job::parse("1 R n3").unwrap()), submit(0));
+        assert_eq!(jobs.settle(at(75), Job::parse("1 R n3").unwrap()), submit(1));
+        jobs.on_submitted(3);
+        assert_eq!(jobs.settle(at(90), Job::parse("1 R n3\n3 R n4").unwrap()), submit(0));
+        assert_eq!(jobs.settle(at(120), Job::parse("3 R n4").unwrap()), submit(0));
+        assert_eq!(jobs.settle(at(150), Job::parse("3 R n4").unwrap()), submit(1));
+    }
+
+    #[test]
+    fn a_job_that_slurm_starts_again_has_not_answered_yet() {
+        let mut jobs = Jobs::new(PAUSE);
+        jobs.settle(at(0), Job::parse("1 R n3").unwrap());
+        jobs.on_answers(|_| true);
+        assert_eq!(jobs.settle(at(15), Job::parse("1 PD").unwrap()), submit(0));
+        assert_eq!(jobs.settle(at(30), Job::parse("1 R n4").unwrap()), submit(0));
+        assert_eq!(jobs.settle(at(45), Vec::new()), submit(0), "it ended before it answered");
+        assert_eq!(jobs.settle(at(105), Vec::new()), submit(1));
     }
 
     #[test]

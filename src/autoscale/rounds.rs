@@ -36,7 +36,7 @@ pub(crate) fn describe() {
     metrics::describe_gauge!(STALL, "Share of their time for which ranks waited");
     metrics::describe_gauge!(BUSY, "Share of their threads' time for which workers rendered");
     metrics::describe_counter!(STEPS, "Changes of the number of workers, by direction");
-    metrics::describe_counter!(FAILED, "Rounds in which SLURM did not answer");
+    metrics::describe_counter!(FAILED, "Rounds in which SLURM did not answer, or refused a step");
 }
 
 // === impl Rounds ===
@@ -63,7 +63,9 @@ impl Rounds {
 
     fn try_round(&mut self) -> Result<()> {
         let now = self.started.elapsed();
-        self.slurm.settle(now)?;
+        let steps = self.slurm.look(now)?;
+        // A job that SLURM refuses hides no worker that is there.
+        let acted = self.slurm.act(steps);
         let seen = self.looking.look(self.slurm.metrics());
         self.slurm.on_answers(|address| self.looking.answered(address));
         let observation = observation(now, &seen, &self.slurm.jobs);
@@ -90,10 +92,11 @@ impl Rounds {
             let direction = if decision.workers > asked { "up" } else { "down" };
             let others = seen.known.saturating_sub(self.slurm.jobs.running().count() as u32);
             self.slurm.jobs.want(decision.workers.saturating_sub(others));
-            self.slurm.settle(now)?;
+            let steps = self.slurm.look(now)?;
+            self.slurm.act(steps)?;
             counter!(STEPS, "direction" => direction).increment(1);
         }
-        Ok(())
+        acted
     }
 }
 

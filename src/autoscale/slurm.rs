@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use headwater_config::AutoscaleConfig;
 
-use super::jobs::{Job, Jobs};
+use super::jobs::{Job, Jobs, Steps};
 use crate::slurm::said;
 
 /// Jobs whose numbers are so far apart listen on the same ports.
@@ -32,18 +32,27 @@ impl Slurm {
         Self { config: config.clone(), jobs: Jobs::new(retry_pause), dry }
     }
 
-    /// Has as many jobs there as there should be. Returns before their workers serve.
+    /// Looks which jobs there are, and writes the file of workers. Says what makes them those that should be.
     ///
     /// # Errors
     /// SLURM cannot be asked now; it may be asked again. The file of workers cannot be written.
-    pub(super) fn settle(&mut self, now: Duration) -> Result<()> {
-        let listed = self.look()?;
+    pub(super) fn look(&mut self, now: Duration) -> Result<Steps> {
+        let listed = self.list()?;
         if self.dry {
             self.jobs.want(listed.len() as u32);
             self.jobs.settle(now, listed);
-            return Ok(());
+            return Ok(Steps::default());
         }
         let steps = self.jobs.settle(now, listed);
+        self.write()?;
+        Ok(steps)
+    }
+
+    /// Submits and cancels jobs. Returns before their workers serve.
+    ///
+    /// # Errors
+    /// SLURM refuses one of the steps; the next look says which are still to be done.
+    pub(super) fn act(&mut self, steps: Steps) -> Result<()> {
         for _ in 0..steps.submit {
             let number = self.submit()?;
             self.jobs.on_submitted(number);
@@ -52,7 +61,7 @@ impl Slurm {
             tracing::info!(job = number, "a worker is ended");
             said(Command::new("scancel").arg(number.to_string()))?;
         }
-        self.write()
+        Ok(())
     }
 
     /// Addresses of `/metrics` of the jobs that run.
@@ -70,7 +79,7 @@ impl Slurm {
         self.jobs.running().filter_map(|job| address(job, port)).collect()
     }
 
-    fn look(&self) -> Result<Vec<Job>> {
+    fn list(&self) -> Result<Vec<Job>> {
         let mut squeue = Command::new("squeue");
         squeue.args(["--me", "--noheader", "--states=PENDING,CONFIGURING,RUNNING"]);
         squeue.args(["--format=%i %t %N", "--name", &self.config.slurm_job_name]);
