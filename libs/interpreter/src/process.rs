@@ -36,6 +36,8 @@ const KILLED_MAX: usize = 16;
 /// How long is waited for some of them to end. A process of much memory takes a moment.
 const ENDING_LIMIT: Duration = Duration::from_secs(2);
 const ENDING_PAUSE: Duration = Duration::from_millis(5);
+/// How often is looked whether one of them has ended, if nobody waits for that.
+const REAP_PAUSE: Duration = Duration::from_millis(100);
 
 static KILLED: Killed = Killed(Mutex::new(Vec::new()));
 
@@ -63,11 +65,23 @@ pub(crate) struct Process {
 // === impl Killed ===
 
 impl Killed {
-    fn add(&self, pid: Pid) {
-        let mut killed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        killed.push(pid);
-        // Their numbers are free then.
-        killed.retain(is_there);
+    /// The first one starts a thread, which waits for all of them: a process that nobody waits for keeps its number.
+    fn add(&'static self, pid: Pid) {
+        let is_first = {
+            let mut killed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            killed.retain(is_there);
+            killed.push(pid);
+            killed.len() == 1
+        };
+        let reap = move || {
+            while self.count() > 0 {
+                thread::sleep(REAP_PAUSE);
+            }
+        };
+        if is_first {
+            // Without a thread the next one that is started waits for them.
+            let _ = thread::Builder::new().name("python-reap".into()).spawn(reap);
+        }
     }
 
     /// How many there are.
@@ -257,7 +271,7 @@ mod tests {
     /// Those of the test are not killed at first: no process can be made here that outlives that.
     #[test]
     fn nothing_is_started_while_many_killed_processes_have_not_ended() {
-        let killed = Killed(Mutex::default());
+        let killed: &Killed = Box::leak(Box::new(Killed(Mutex::default())));
         let start = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let mut children: Vec<Child> = (0..=KILLED_MAX).map(|_| start()).collect();
         let (last, others) = children.split_last_mut().unwrap();
@@ -272,6 +286,22 @@ mod tests {
         others.iter_mut().for_each(|child| child.kill().unwrap());
         while killed.count() > 0 {
             thread::sleep(ENDING_PAUSE);
+        }
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "`killed` waits for them")]
+    fn a_killed_process_leaves_no_zombie() {
+        let killed: &Killed = Box::leak(Box::new(Killed(Mutex::default())));
+        for _ in 0..2 {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+            killed.add(Pid::from_child(&child));
+            child.kill().unwrap();
+            let (process, begun) = (format!("/proc/{}", child.id()), Instant::now());
+            while std::path::Path::new(&process).exists() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "nobody waits for it");
+                thread::sleep(ENDING_PAUSE);
+            }
         }
     }
 
