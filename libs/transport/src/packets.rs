@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -127,10 +128,17 @@ impl PacketSocket {
     /// The next connection of a listening socket.
     ///
     /// # Errors
-    /// The system is short of descriptors.
+    /// Somebody waits, and the system is short of descriptors: try again after a pause.
     pub async fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let accept = |fd: &OwnedFd| Ok(rustix::net::accept_with(fd, flags)?);
+        let accept = |fd: &OwnedFd| {
+            // Without a descriptor left `accept` fails, whether or not somebody waits.
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)) {
+                Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(rustix::net::accept_with(fd, flags)?),
+            }
+        };
         Self::from_fd(self.fd.async_io(Interest::READABLE, accept).await?)
     }
 
@@ -289,4 +297,38 @@ fn receive_now(fd: &OwnedFd, most_bytes: usize) -> io::Result<Option<Packet>> {
     }
     bytes.truncate(got.bytes);
     Ok(Some(Packet { bytes, fd }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+
+    /// In a process of its own, whose limit of descriptors it lowers.
+    #[tokio::test]
+    async fn without_a_descriptor_only_somebody_who_waits_is_a_fault() {
+        const ALONE: &str = "HEADWATER_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let test = "packets::tests::without_a_descriptor_only_somebody_who_waits_is_a_fault";
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            assert!(alone.args(["--exact", test]).env(ALONE, "").status().unwrap().success());
+            return;
+        }
+        let name = format!("@headwater-test-{}", std::process::id());
+        let listener = PacketSocket::listen(name.as_bytes()).unwrap();
+        let accepted = || tokio::time::timeout(Duration::from_millis(200), listener.accept());
+        let _first = PacketSocket::connect(name.as_bytes()).await.unwrap();
+        accepted().await.unwrap().unwrap();
+        let late = new_fd().unwrap();
+        let usual = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..usual }).unwrap();
+        accepted().await.expect_err("nobody waits");
+        rustix::net::connect(&late, &address(name.as_bytes()).unwrap()).unwrap();
+        accepted().await.unwrap().unwrap_err();
+        setrlimit(Resource::Nofile, usual).unwrap();
+        accepted().await.unwrap().unwrap();
+    }
 }
