@@ -12,10 +12,7 @@ pub(super) trait Apply {
     /// Changes a view.
     fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory);
 
-    /// The records that a kernel reads of it. None where GPUs cannot do it: recipes that have it are the processor's.
-    fn records(self, _to: &mut Vec<KernelOp>)
-    where
-        Self: Sized,
-    {
-    }
+    /// Appends the records that a kernel reads of it. None where GPUs cannot do it: recipes that have it are the
+    /// processor's.
+    fn records(self, to: &mut Vec<KernelOp>);
 }

@@ -35,6 +35,8 @@ impl Apply for Enhanced {
     fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         adjust(simd, view, self.step, self.factor);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 fn adjust(simd: Simd, view: &mut Planes, step: JitterStep, by: f32) {

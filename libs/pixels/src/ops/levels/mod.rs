@@ -5,6 +5,7 @@ pub mod plain;
 use headwater_core::op::{AutoContrasted, Equalized, Inverted, Posterized, SolarizedAdd};
 
 use crate::image::Planes;
+use crate::kernels::KernelOp;
 use crate::ops::apply::Apply;
 use crate::ops::lookup;
 use crate::simd::Simd;
@@ -63,6 +64,8 @@ impl Apply for Inverted {
     fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         apply(simd, view, Change::Invert);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl Posterized ===
@@ -73,6 +76,8 @@ impl Apply for Posterized {
     fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         apply(simd, view, Change::Posterize(self.bits));
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl SolarizedAdd ===
@@ -83,6 +88,8 @@ impl Apply for SolarizedAdd {
     fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         apply(simd, view, Change::SolarizeAdd(self.add, self.threshold));
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl Equalized ===
@@ -93,6 +100,8 @@ impl Apply for Equalized {
     fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         apply(simd, view, Change::Equalize);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl AutoContrasted ===
@@ -103,4 +112,6 @@ impl Apply for AutoContrasted {
     fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         apply(simd, view, Change::AutoContrast);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

@@ -5,6 +5,7 @@ pub mod plain;
 use headwater_core::op::{ChainMixed, MixBegun, Mixed};
 
 use crate::image::Planes;
+use crate::kernels::KernelOp;
 use crate::ops::apply::Apply;
 use crate::simd::{Simd, twin};
 
@@ -73,6 +74,8 @@ impl Apply for MixBegun {
     fn apply(self, _simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         memory.begin(view);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl ChainMixed ===
@@ -83,6 +86,8 @@ impl Apply for ChainMixed {
     fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         memory.end_chain(simd, view, self.weight);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl Mixed ===
@@ -93,4 +98,6 @@ impl Apply for Mixed {
     fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         memory.end(simd, view, self.share);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

@@ -8,6 +8,7 @@ pub use columns::Scratch;
 use headwater_core::op::PilBlurred;
 
 use crate::image::Planes;
+use crate::kernels::KernelOp;
 use crate::ops::apply::Apply;
 use crate::simd::Simd;
 
@@ -28,4 +29,6 @@ impl Apply for PilBlurred {
     fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         apply(simd, view, self.radius, memory);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

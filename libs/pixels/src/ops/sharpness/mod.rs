@@ -5,6 +5,7 @@ pub mod plain;
 use headwater_core::op::Sharpened;
 
 use crate::image::Planes;
+use crate::kernels::KernelOp;
 use crate::ops::apply::Apply;
 use crate::simd::{Simd, twin};
 
@@ -21,4 +22,6 @@ impl Apply for Sharpened {
     fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         apply(simd, view, self.factor, memory);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

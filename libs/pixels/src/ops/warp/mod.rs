@@ -10,6 +10,7 @@ use headwater_core::draw::{Extent, Filter};
 use headwater_core::op::{AffineWarp, PerspectiveWarp};
 
 use crate::image::Planes;
+use crate::kernels::KernelOp;
 use crate::ops::apply::Apply;
 use crate::simd::Simd;
 
@@ -112,6 +113,8 @@ impl Apply for AffineWarp {
         let warp = Warp { map: Map::Affine(matrix), filter, fill };
         apply(simd, view, &warp, &mut memory.spare, &mut memory.columns);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
 // === impl PerspectiveWarp ===
@@ -124,4 +127,6 @@ impl Apply for PerspectiveWarp {
         let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
         apply(simd, view, &warp, &mut memory.spare, &mut memory.columns);
     }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }
