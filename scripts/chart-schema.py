@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "configuration.md"
 SCHEMA = ROOT / "helm" / "headwater" / "values.schema.json"
 
+# Of programs that the chart does not start: no file of its tiers has them.
+ELSEWHERE = {"autoscale", "scaling", "monitor"}
+
 # The largest integer up to which Helm keeps all of them apart.
 INTEGER_MAX = 2**53 - 1
 
@@ -53,7 +56,7 @@ def table(section: str, keys: dict) -> dict:
 
 
 def config_schema(reference: str) -> dict:
-    """The schema of `config`: every section, every key, and nothing else."""
+    """The schema of `config`: every section that a tier reads, every key, and nothing else."""
     sections = {}
     repeated = set()
     section = None
@@ -67,6 +70,8 @@ def config_schema(reference: str) -> dict:
             sections[section][key[1]] = key[2]
     properties = {}
     for name, keys in sections.items():
+        if name in ELSEWHERE:
+            continue
         one = table(name, keys)
         properties[name] = {"type": "array", "items": one} if name in repeated else one
     return {"type": "object", "additionalProperties": False, "properties": properties}

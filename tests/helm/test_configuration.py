@@ -134,6 +134,15 @@ def test_without_a_name_service_all_find_each_other_by_slices():
         assert port in [port["name"] for port in services[service]["ports"]]
 
 
+def test_a_section_that_no_tier_gets_is_refused():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    gets = (CHART / "templates" / "_config.tpl").read_text().partition("$sections := dict")[2]
+    sections = schema["definitions"]["config"]["properties"]
+    assert [name for name in sections if f'"{name}"' not in gets.partition("hasKey")[0]] == []
+    said = refusal("--set", "config.scaling.workers_max=4")
+    assert "scaling" in said and "not allowed" in said, said
+
+
 def test_the_schema_has_the_programs_keys():
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "chart-schema.py", "--check"],
