@@ -12,7 +12,7 @@ use crate::fault;
 use crate::hub::{HubRoot, Surroundings};
 use crate::launcher;
 use crate::origin::{FROM_DEFAULT, is_default, origin};
-use crate::renamed::Renamed;
+use crate::renamed::{Renamed, SourceKind};
 use crate::setting::{Setting, listed};
 
 /// The file that is read when none is named.
@@ -143,15 +143,20 @@ impl Loaded {
         let mut layers: Vec<Layer> = sources.read_file()?.into_iter().collect();
         let mut renamed = Renamed::default();
         for file in &mut layers {
-            renamed.take_file(&file.name, &mut file.dict)?;
+            renamed.take(SourceKind::File, &file.name, &mut file.dict)?;
             file.take_strings_for_lists(&defaults);
         }
         for setting in sources.settings() {
-            let setting = &renamed.take(setting, &defaults)?;
+            let kind = match Setting::is_variable(&setting.origin) {
+                true => SourceKind::Environment,
+                false => SourceKind::Flags,
+            };
             if let Some(section) = setting.whole_section() {
                 layers.iter_mut().for_each(|layer| drop(layer.dict.remove(section)));
             }
-            layers.push(Layer::of(setting, &defaults));
+            let mut layer = Layer::of(&setting, &defaults);
+            renamed.take(kind, &layer.name, &mut layer.dict)?;
+            layers.push(layer);
         }
         let base =
             Layer { name: FROM_DEFAULT.to_owned(), dict: defaults.into_dict().unwrap_or_default() };

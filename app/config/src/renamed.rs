@@ -3,10 +3,11 @@
 use figment::value::{Dict, Value};
 
 use crate::error::ConfigError;
-use crate::setting::Setting;
 
 /// The section that has them now, under the same name.
 const NOW: &str = "links";
+/// The one of them that lets other users in.
+const TRUSTED: &str = "shm_allow_uids";
 /// Those that receivers had.
 const OF_RECEIVERS: [&str; 9] = [
     "shm_socket_dir",
@@ -43,100 +44,100 @@ pub(crate) struct Renamed {
 
 #[derive(Debug)]
 struct Said {
-    place: &'static str,
+    kind: SourceKind,
     before: String,
     now: String,
     value: Value,
 }
 
+/// Of two sources of one kind none lies on top of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceKind {
+    File,
+    Environment,
+    Flags,
+}
+
 // === impl Renamed ===
 
 impl Renamed {
-    /// Moves the keys of a file, which errors call `file`.
+    /// Moves the keys that a source sets, which errors call `source`.
     ///
     /// # Errors
-    /// Two names of one key have different values.
-    pub(crate) fn take_file(&mut self, file: &str, dict: &mut Dict) -> Result<(), ConfigError> {
+    /// Sources of this kind give one key different values by two names.
+    pub(crate) fn take(
+        &mut self,
+        kind: SourceKind,
+        source: &str,
+        dict: &mut Dict,
+    ) -> Result<(), ConfigError> {
+        let links = dict.get(NOW).and_then(Value::as_dict).into_iter().flatten();
+        let said = |before: String, name: &str, value| Said {
+            kind,
+            before,
+            now: format!("{NOW}.{name}"),
+            value,
+        };
+        let known =
+            |(name, value): (&String, &Value)| said(format!("{NOW}.{name}"), name, value.clone());
+        let mut found: Vec<Said> = links.map(known).collect();
         for (section, names) in BEFORE {
+            let Some(Value::Dict(_, keys)) = dict.get_mut(section) else { continue };
             for name in names {
-                let Some(Value::Dict(_, keys)) = dict.get_mut(section) else { break };
                 let Some(value) = keys.remove(*name) else { continue };
-                let (before, now) = (format!("{section}.{name}"), format!("{NOW}.{name}"));
-                self.warn(file, &before, &now);
-                let links = dict.entry(NOW.to_owned()).or_insert_with(|| Dict::new().into());
-                let Value::Dict(_, links) = links else { continue };
-                let old = self.said.iter().find(|said| said.now == now);
-                let other = old.map_or(&now, |said| &said.before);
-                match links.get(*name) {
-                    Some(known) if *known != value => {
-                        return Err(differs(file, other, &before, &now));
-                    }
-                    _ => {}
-                }
-                links.insert((*name).to_owned(), value.clone());
-                self.said.push(Said { place: "file", before, now, value });
+                let one = said(format!("{section}.{name}"), name, value);
+                self.warn(source, name, &one);
+                found.push(one);
             }
         }
-        self.said.clear(); // What lies on top of the file may differ.
+        for one in found {
+            let other = self.said.iter().find(|said| {
+                said.kind == kind
+                    && said.now == one.now
+                    && said.before != one.before
+                    && said.value != one.value
+            });
+            if let Some(other) = other {
+                return Err(differs(source, &other.before, &one.before, &one.now));
+            }
+            let links = dict.entry(NOW.to_owned()).or_insert_with(|| Dict::new().into());
+            if let (Value::Dict(_, links), Some((_, name))) = (links, one.now.split_once('.')) {
+                links.insert(name.to_owned(), one.value.clone());
+            }
+            self.said.push(one);
+        }
         Ok(())
     }
 
-    /// The setting by its new name.
-    ///
-    /// # Errors
-    /// Another one of the same kind of source gives the same key another value by another name.
-    pub(crate) fn take(
-        &mut self,
-        setting: Setting,
-        defaults: &Value,
-    ) -> Result<Setting, ConfigError> {
-        let place = if Setting::is_variable(&setting.origin) { "environment" } else { "flags" };
-        let before = setting.key.clone();
-        let setting = match now(&before) {
-            Some(now) => {
-                self.warn(&setting.origin, &before, &now);
-                setting.renamed(now)
-            }
-            None => setting,
+    fn warn(&mut self, source: &str, name: &str, Said { before, now, .. }: &Said) {
+        let both = match BEFORE.iter().all(|(_, names)| names.contains(&name)) {
+            true if name == TRUSTED => " for receivers and workers alike, and both trust its users",
+            true => " for receivers and workers alike",
+            false => "",
         };
-        if !setting.key.starts_with("links.") {
-            return Ok(setting);
-        }
-        let (now, value) = (setting.key.clone(), setting.value(defaults));
-        let other = self.said.iter().find(|said| {
-            said.place == place && said.now == now && said.before != before && said.value != value
-        });
-        if let Some(other) = other {
-            return Err(differs(&setting.origin, &other.before, &before, &now));
-        }
-        self.said.push(Said { place, before, now, value });
-        Ok(setting)
-    }
-
-    fn warn(&mut self, place: &str, before: &str, now: &str) {
         self.warnings.push(format!(
-            "{place}: `{before}` is `{now}` now; the next release does not read the old name"
+            "{source}: `{before}` is `{now}` now{both}; the next release does not read the old name"
         ));
     }
 }
 
-/// The new name of a key.
-fn now(key: &str) -> Option<String> {
+/// The new name of a key, if it has one.
+pub(crate) fn now(key: &str) -> Option<String> {
     let (section, name) = key.split_once('.')?;
     let (_, names) = BEFORE.iter().find(|(before, _)| *before == section)?;
     names.contains(&name).then(|| format!("{NOW}.{name}"))
 }
 
-fn differs(place: &str, one: &str, other: &str, now: &str) -> ConfigError {
+fn differs(source: &str, one: &str, other: &str, now: &str) -> ConfigError {
     let problem =
         format!("`{one}` and `{other}` differ, and both are `{now}` now: write only that one");
-    ConfigError::Key { place: place.to_owned(), problem }
+    ConfigError::Key { place: source.to_owned(), problem }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Loaded, Sources};
+    use crate::{Config, Loaded, Setting, Sources};
 
     fn file(text: &str) -> Result<Loaded, ConfigError> {
         Loaded::read(&Sources::text("job.toml", text))
@@ -206,6 +207,34 @@ mod tests {
         ];
         let said = refused(set(&flags));
         assert!(said.contains("`receiver.rdma_pkey` and `augment.rdma_pkey` differ"), "{said}");
+    }
+
+    #[test]
+    fn a_section_that_is_set_at_once_is_read_by_the_old_names_too() {
+        let whole = ("--set receiver", "receiver", "{rdma_pkey=1, seed=7}");
+        let loaded = set(&[whole]).expect("a configuration");
+        assert_eq!((loaded.config.links.rdma_pkey, loaded.config.receiver.seed), (1, 7));
+        assert_eq!(loaded.warnings().len(), 1);
+        for other in [
+            ("--set augment.rdma_pkey", "augment.rdma_pkey", "2"),
+            ("--set augment", "augment", "{rdma_pkey=2}"),
+            ("--set links", "links", "{rdma_pkey=2}"),
+        ] {
+            let said = refused(set(&[whole, other]));
+            assert!(said.contains("`receiver.rdma_pkey` and `"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_only_one_end_had_is_said_to_hold_for_both() {
+        let loaded = file("[augment]\nshm_allow_uids = [7]\nrdma_queue_pairs = 2\nrdma_pkey = 1");
+        let loaded = loaded.expect("a configuration");
+        let says = |text: &str| loaded.warnings().iter().filter(|said| said.contains(text)).count();
+        assert_eq!(says("for receivers and workers alike"), 2);
+        assert_eq!(
+            says("`links.shm_allow_uids` now for receivers and workers alike, and both trust"),
+            1
+        );
     }
 
     #[test]

@@ -5,6 +5,8 @@ use headwater_discovery::split_list;
 use serde::{Deserialize, Serialize};
 use toml::de::{DeValue, ValueDeserializer};
 
+use crate::renamed;
+
 /// A key with its value, and where it came from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -96,11 +98,6 @@ impl Setting {
         settings
     }
 
-    /// The same for another key.
-    pub(crate) fn renamed(self, key: String) -> Self {
-        Self { key, ..self }
-    }
-
     /// The section that this setting replaces as a whole.
     pub(crate) fn whole_section(&self) -> Option<&str> {
         matches!(self.given, Given::Whole(_)).then_some(self.key.as_str())
@@ -116,7 +113,8 @@ impl Setting {
 
     /// The value, of the type that the default has where text leaves it open.
     pub(crate) fn value(&self, defaults: &Value) -> Value {
-        let default = defaults.find_ref(&self.key);
+        let now = renamed::now(&self.key);
+        let default = defaults.find_ref(now.as_ref().unwrap_or(&self.key));
         match &self.given {
             Given::Text(text) => typed(text, default),
             Given::Whole(value) => value.clone(),
