@@ -448,7 +448,7 @@ impl Loader {
 }
 
 /// Warns of keys of the configuration that have another name now, as Python does.
-fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
+pub(crate) fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
     let category = py.get_type::<PyFutureWarning>();
     for warning in warnings {
         let text = CString::new(warning.as_str())?;

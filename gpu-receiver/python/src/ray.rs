@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 use serde_json::Value;
 
 use crate::errors::ConfigError;
+use crate::loader::warn;
 use crate::options::{ADDRESSES, RAY};
 use crate::{data, json};
 
@@ -66,6 +67,7 @@ impl Following {
 /// says otherwise, a worker has `threads` threads, and uses a GPU only if it has one (`has_gpu`).
 #[pyfunction]
 pub(crate) fn service_config(
+    py: Python<'_>,
     datasets: Option<&Bound<'_, PyAny>>,
     config: Option<PathBuf>,
     settings: &Bound<'_, PyDict>,
@@ -94,10 +96,12 @@ pub(crate) fn service_config(
         if loaded.origin("augment.backend") == FROM_DEFAULT && !has_gpu {
             loaded.config.augment.backend = BackendChoice::Cpu;
         }
-        Ok(loaded.config)
+        let warnings = loaded.warnings().to_vec();
+        Ok((of_tiers(loaded.config)?, warnings))
     };
-    let config = read().and_then(of_tiers).map_err(|fault: Fault| fault.to_string());
-    let config = config.map_err(ConfigError::new_err)?;
+    let read = read().map_err(|fault: Fault| ConfigError::new_err(fault.to_string()));
+    let (config, warnings) = read?;
+    warn(py, &warnings)?;
     let guarded = config.security != Config::default().security;
     let text = toml::to_string(&config).map_err(|error| ConfigError::new_err(error.to_string()))?;
     Ok((text, guarded))

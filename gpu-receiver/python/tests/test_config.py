@@ -210,6 +210,16 @@ def test_settings_of_links_are_keywords_and_their_old_names_warn(make, tmp_path)
         assert make(config=file).config["rdma_device"] == "mlx5_0"
 
 
+def test_a_service_on_ray_warns_of_old_names(tmp_path):
+    from headwater._native import service_config
+
+    file = tmp_path / "headwater.toml"
+    file.write_text("[augment]\nshm_allow_uids = [7]\n")
+    with pytest.warns(FutureWarning, match=r"`augment.shm_allow_uids` is `links.shm_allow_uids` now"):
+        text, _ = service_config({"photos": "photos.tar"}, file, {}, 1, False)
+    assert "shm_allow_uids = [7]" in text
+
+
 def test_a_recipe_given_by_keyword_stands_for_itself(make, tmp_path):
     file = tmp_path / "headwater.toml"
     file.write_text(FILE)
