@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 
 use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
+const CLOSED: &str = "the other side has closed the connection";
 /// Version of these messages.
 pub(super) const VERSION: u32 = 4;
 /// Longest line: some addresses of links, of 64 KiB at most, whose bytes stand there as numbers.
@@ -108,13 +109,15 @@ pub(super) enum Progress {
 /// One end of the connection.
 pub(super) struct Control {
     stream: BufStream<Box<dyn Duplex>>,
+    /// An answer is still to come that nobody waits for any more.
+    is_owed: bool,
 }
 
 // === impl Control ===
 
 impl Control {
     pub(super) fn new(stream: Box<dyn Duplex>) -> Self {
-        Self { stream: BufStream::new(stream) }
+        Self { stream: BufStream::new(stream), is_owed: false }
     }
 
     pub(super) async fn say(&mut self, message: &impl Serialize) -> Result<()> {
@@ -127,8 +130,32 @@ impl Control {
         Ok(())
     }
 
+    /// A message of a connecting link to its other end, and the answer. Whoever asks may stop waiting: the answer is
+    /// skipped when it comes.
+    pub(super) async fn ask(&mut self, link: usize, request: Vec<u8>) -> Result<Answered> {
+        self.skip_owed().await?;
+        self.say(&Ask::Link { link, request }).await?;
+        self.is_owed = true;
+        let line = self.line().await?;
+        self.is_owed = false;
+        understood(&line.context(CLOSED)?)
+    }
+
     /// The next message; `None` where the other side has closed the connection.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
+        self.skip_owed().await?;
+        self.line().await?.map(|line| understood(&line)).transpose()
+    }
+
+    async fn skip_owed(&mut self) -> Result<()> {
+        if self.is_owed {
+            self.line().await?.context(CLOSED)?;
+            self.is_owed = false;
+        }
+        Ok(())
+    }
+
+    async fn line(&mut self) -> Result<Option<String>> {
         let mut line = String::new();
         let mut limited = (&mut self.stream).take(LINE_MAX_BYTES);
         let read = tokio::time::timeout(PATIENCE, limited.read_line(&mut line));
@@ -139,13 +166,17 @@ impl Control {
         if !line.ends_with('\n') {
             bail!("a message has no end within {LINE_MAX_BYTES} bytes");
         }
-        Ok(Some(serde_json::from_str(&line).context("a message that is not understood")?))
+        Ok(Some(line))
     }
 
     /// The next message of a side that has more to say.
     pub(super) async fn heard<T: DeserializeOwned>(&mut self) -> Result<T> {
-        self.next().await?.context("the other side has closed the connection")
+        self.next().await?.context(CLOSED)
     }
+}
+
+fn understood<T: DeserializeOwned>(line: &str) -> Result<T> {
+    serde_json::from_str(line).context("a message that is not understood")
 }
 
 // === impl Offered ===
@@ -198,5 +229,27 @@ impl Rates {
             (one, two) => one.or(two),
         };
         Self { tcp: least(self.tcp, other.tcp), rdma: least(self.rdma, other.rdma) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_waits_for_any_more_is_no_other_ones() {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let (mut ours, mut theirs) = (Control::new(Box::new(ours)), Control::new(Box::new(theirs)));
+        let limit = Duration::from_millis(50);
+        tokio::time::timeout(limit, ours.ask(0, vec![1])).await.map(drop).expect_err("no answer");
+        theirs.say(&Answered(vec![1])).await.unwrap();
+        theirs.say(&Answered(vec![2])).await.unwrap();
+        theirs.say(&Progress::Expected).await.unwrap();
+        assert_eq!(ours.ask(0, vec![2]).await.unwrap().0, [2]);
+        assert_eq!(ours.heard::<Progress>().await.unwrap(), Progress::Expected);
+        tokio::time::timeout(limit, ours.ask(0, vec![3])).await.map(drop).expect_err("no answer");
+        theirs.say(&Answered(vec![3])).await.unwrap();
+        theirs.say(&Progress::Arrived).await.unwrap();
+        assert_eq!(ours.heard::<Progress>().await.unwrap(), Progress::Arrived);
     }
 }

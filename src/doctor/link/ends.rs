@@ -15,7 +15,7 @@ use headwater_transport::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::control::{Answered, Ask, Control, Rates};
+use super::control::{Answered, Control, Rates};
 use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// A receiver's end.
@@ -116,13 +116,9 @@ struct Conversation<'a> {
 impl Exchange for Conversation<'_> {
     async fn exchange(&self, kind: LinkKind, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
         let mut control = self.control.lock().await;
-        let asked = async {
-            control.say(&Ask::Link { link: self.number, request }).await?;
-            control.heard().await
-        };
         let closed =
             |error: anyhow::Error| LinkError::Closed { kind, reason: format!("{error:#}") };
-        let Answered(answer) = asked.await.map_err(closed)?;
+        let Answered(answer) = control.ask(self.number, request).await.map_err(closed)?;
         Ok(answer)
     }
 }
