@@ -136,8 +136,8 @@ pub(crate) fn staging_in_use(kind: LinkKind) -> Gauge {
 }
 
 /// Peers with a data path now.
-pub(crate) fn peers(kind: LinkKind, change: f64) {
-    gauge!(PEERS, "link" => kind.name()).increment(change);
+pub(crate) fn peers(kind: LinkKind) -> Share {
+    Share::new(gauge!(PEERS, "link" => kind.name()))
 }
 
 /// Receivers' slots that this process maps now.

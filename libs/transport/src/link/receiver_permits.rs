@@ -15,7 +15,7 @@ use super::key;
 use super::messages::{ToReceiver, ToWorker};
 use super::terms::{Arrival, LinkKind, PeerId, SessionKey, Withdrawal};
 use crate::memory::place::{self, LeaseId, PartPlace, SlotId};
-use crate::metrics::{self, Direction};
+use crate::metrics::{self, Direction, Share};
 
 /// The answer to a worker that comes a second time.
 pub(crate) const ALREADY_CONNECTED: &str = "the session is already connected";
@@ -60,8 +60,8 @@ struct State<C: ChannelToWorker> {
 struct Peer<C> {
     key: SessionKey,
     way: Way<C>,
-    /// It was open: the gauge of peers counts it.
-    stood: bool,
+    /// 1 of the peers with a data path once it is open.
+    share: Share,
     expected: BTreeMap<LeaseId, Expected>,
 }
 
@@ -131,7 +131,8 @@ impl<C: ChannelToWorker> ReceiverPermits<C> {
     }
 
     pub(crate) fn admit(&self, id: PeerId, key: SessionKey) {
-        let peer = Peer { key, way: Way::Awaited, stood: false, expected: BTreeMap::new() };
+        let share = metrics::peers(self.kind);
+        let peer = Peer { key, way: Way::Awaited, share, expected: BTreeMap::new() };
         self.lock().peers.insert(id, peer);
     }
 
@@ -345,15 +346,13 @@ impl<C: ChannelToWorker> ReceiverPermits<C> {
             channel.send(permission(&expected.place));
         }
         peer.way = Way::Open(channel);
-        peer.stood = true;
-        metrics::peers(self.kind, 1.0);
+        peer.share.note(1);
         self.arrivals.send(Arrival::Connected { peer: id }).ok();
     }
 
     fn remove(&self, state: &mut State<C>, id: PeerId, reason: &str) {
-        let Some(peer) = state.peers.remove(&id) else { return };
-        if peer.stood {
-            metrics::peers(self.kind, -1.0);
+        if state.peers.remove(&id).is_none() {
+            return;
         }
         metrics::gone(self.kind);
         self.arrivals.send(Arrival::Gone { peer: id, reason: reason.to_owned() }).ok();
@@ -386,5 +385,75 @@ impl<C: ChannelToWorker> Peer<C> {
         if let Way::Open(channel) = &self.way {
             channel.send(message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use ::metrics::{
+        Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    };
+
+    use super::*;
+
+    /// A channel that leads nowhere.
+    #[derive(Clone, Debug)]
+    struct Nowhere;
+
+    impl ChannelToWorker for Nowhere {
+        type Slot = ();
+        const WRITTEN_HERE: bool = true;
+
+        fn slot_bytes(_slot: &()) -> u64 {
+            0
+        }
+
+        fn send(&self, _message: ToWorker<&()>) {}
+    }
+
+    /// Keeps the one gauge that there is.
+    struct OneGauge(Arc<AtomicU64>);
+
+    impl Recorder for OneGauge {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::from_arc(Arc::clone(&self.0))
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_is_dropped_leaves_no_peer_in_the_gauge() {
+        let gauge = Arc::new(AtomicU64::new(0));
+        let shown = || f64::from_bits(gauge.load(Ordering::SeqCst));
+        ::metrics::with_local_recorder(&OneGauge(Arc::clone(&gauge)), || {
+            let permits = ReceiverPermits::new(LinkKind::Shm, false, mpsc::unbounded_channel().0);
+            for number in 1..=3 {
+                let key = SessionKey([number; 32]);
+                permits.admit(PeerId(number.into()), key.clone());
+                if number < 3 {
+                    permits
+                        .join(|own| own.matches(&key.0), |_| Ok(Nowhere))
+                        .expect("it is awaited");
+                }
+            }
+            assert_eq!(shown(), 2.0, "one is awaited still");
+            permits.gone(PeerId(1), "it left");
+            assert_eq!(shown(), 1.0);
+        });
+        assert_eq!(shown(), 0.0);
     }
 }
