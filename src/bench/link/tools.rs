@@ -1,14 +1,19 @@
 //! The programs by which networks are measured, as yardsticks. Which ones and how, the links say.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use headwater_transport::links::{Moved, Reference, ReferenceRun, Workload};
 
 /// Time for the serving half to listen.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// Maximum time for a program to measure. `ib_write_bw` measures for 5 s.
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+/// Time between two looks whether a program has got on.
+const LOOK: Duration = Duration::from_millis(5);
 /// Clock ticks of a second in /proc: the same on all of Linux that this runs on.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -24,7 +29,7 @@ pub(super) struct Yard {
 pub(super) fn measure(reference: &Reference, work: Workload<'_>) -> io::Result<Yard> {
     let tcp_port = free_port()?;
     let run = (reference.run)(&Workload { tcp_port, ..work }).map_err(io::Error::other)?;
-    let (said, cpu) = both(reference, &run, tcp_port)?;
+    let (said, cpu) = both(reference, &run, tcp_port, RUN_LIMIT)?;
     let not_understood = || {
         let program = reference.program;
         io::Error::other(format!(
@@ -40,6 +45,7 @@ fn both(
     reference: &Reference,
     run: &ReferenceRun,
     tcp_port: u16,
+    run_limit: Duration,
 ) -> io::Result<(String, Duration)> {
     let before = children_cpu()?;
     let Reference { program: name, package, .. } = reference;
@@ -59,16 +65,44 @@ fn both(
         if ended.is_some() || Instant::now() > limit {
             return Err(io::Error::other(format!("{name} does not listen")));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(LOOK);
     }
-    let output = half().args(&run.calling).stdin(Stdio::null()).output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(format!("{name} fails: {}", said.trim())));
+    let mut calling = half();
+    calling.args(&run.calling).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut caller = Killed(calling.spawn()?);
+    let (said, errors) = (read(caller.0.stdout.take()), read(caller.0.stderr.take()));
+    let limit = Instant::now() + run_limit;
+    if !ended(name, &mut caller, limit)?.success() {
+        return Err(io::Error::other(format!("{name} fails: {}", text(errors).trim())));
     }
-    server.0.wait()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok((said, children_cpu()?.saturating_sub(before)))
+    ended(name, &mut server, limit)?;
+    Ok((text(said), children_cpu()?.saturating_sub(before)))
+}
+
+/// How a program has ended.
+fn ended(name: &str, program: &mut Killed, limit: Instant) -> io::Result<ExitStatus> {
+    loop {
+        match program.0.try_wait()? {
+            Some(status) => return Ok(status),
+            None if Instant::now() > limit => {
+                return Err(io::Error::other(format!("{name} does not end: it was killed")));
+            }
+            None => thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Reads a program's pipe to its end, beside what waits for the program.
+fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+        bytes
+    })
+}
+
+fn text(bytes: JoinHandle<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&bytes.join().unwrap_or_default()).into_owned()
 }
 
 /// A port that was free a moment ago: both programs need its number.
@@ -117,5 +151,32 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         assert!(listens(port).expect("the kernel's table"));
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let reference = Reference {
+            name: "sleep",
+            program: "sleep",
+            package: "coreutils",
+            counts_cpu: true,
+            run: |_| Err(String::new()),
+        };
+        // Both halves, or only the serving one.
+        for calling in [&["0"][..], &["--version"]] {
+            let run = ReferenceRun {
+                arguments: vec!["600".to_owned()],
+                calling: calling.iter().map(|&word| word.to_owned()).collect(),
+                about: None,
+                figures: Box::new(|_| None),
+            };
+            let begun = Instant::now();
+            let ended = both(&reference, &run, port, Duration::from_millis(100));
+            let error = ended.expect_err("it goes on").to_string();
+            assert_eq!(error, "sleep does not end: it was killed");
+            assert!(begun.elapsed() < START_LIMIT);
+        }
     }
 }
