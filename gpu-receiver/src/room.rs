@@ -54,7 +54,8 @@ pub(crate) fn slots_to_lock(
     config: &ReceiverConfig,
     recipe: &Recipe,
 ) -> Option<u64> {
-    if machine.rdma_devices().is_empty() {
+    let links = config.link_kinds().unwrap_or_default();
+    if !links.iter().any(|kind| kind.facts().needs_card) || machine.rdma_devices().is_empty() {
         return None;
     }
     let limits = machine.limits().filter(|limits| !limits.may_lock_all)?;

@@ -75,14 +75,14 @@ def test_a_seed_may_be_any_number_of_64_bits(make, share, runtime):
         assert loader.stats()["host_batches"] > 0
 
 
-def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, share, runtime):
+def test_loaders_have_equal_batches_in_one_memory(make, share, runtime):
     alone = digests(make())
     loaders = [share(), share(job="another")]
     for loader in loaders:
         batch = next(iter(loader))
         array = batch.global_crops.numpy()
         assert not array.flags.writeable
-        assert rights(array.ctypes.data) == "r--s"
+        assert rights(array.ctypes.data) == "rw-p"
         loader.set_epoch(0)
     for loader in loaders:
         assert digests(loader) == alone
@@ -92,6 +92,31 @@ def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, shar
         loader.close()
     del batch, array
     until(lambda: not processes(runtime))
+
+
+def test_what_a_trial_writes_to_a_batch_is_its_own_and_ends_with_it(make, share):
+    alone = make()
+    wanted = [digests(alone) for _ in range(3)]
+    writer, reader = share(host_batches=4), share(host_batches=4)
+    for epoch in wanted:
+        for step, (written, read) in enumerate(zip(writer, reader)):
+            assert written.digest == read.digest == epoch[step]
+            written.global_crops.torch().zero_()
+            assert written.digest != epoch[step]
+            assert read.digest == epoch[step]
+    # In slots that were used before.
+    assert writer.stats()["host_batches"] > 2 * len(wanted[0])
+
+
+def test_a_batch_that_is_given_twice_is_whole_though_the_first_was_written_to(make, share):
+    wanted = digests(make())[0]
+    loader = share()
+    first = next(iter(loader))
+    first.global_crops.torch().zero_()
+    loader.seek(0, 0)
+    second = next(iter(loader))
+    assert second.digest == wanted != first.digest
+    assert loader.stats()["host_batches"] >= 2
 
 
 def test_a_batch_that_is_held_keeps_its_bytes_after_its_loader_is_closed(share):

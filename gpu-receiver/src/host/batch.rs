@@ -27,6 +27,7 @@ pub(crate) struct HostBatch {
 pub(crate) struct Delivery {
     /// Number of the question.
     pub(super) ask: u64,
+    pub(super) memory: Arc<SlotMemory>,
     /// Has a place for every answer that a trial may hold.
     pub(super) releases: mpsc::Sender<u64>,
     pub(super) tie: Arc<ConnectionGuard>,
@@ -78,6 +79,7 @@ impl Drop for Delivery {
     fn drop(&mut self) {
         // A forked child has a copy of the channel, and the parent still has the batch.
         if std::process::id() == self.tie.made_in {
+            self.memory.forget_writes();
             // Where nobody listens, the service takes all batches back with the connection.
             let _ = self.releases.try_send(self.ask);
         }

@@ -67,10 +67,34 @@ impl Drop for Talk {
 /// What the trial's end remembers of the conversation.
 struct Talk {
     tie: Arc<ConnectionGuard>,
-    slots: BTreeMap<u32, Arc<SlotMemory>>,
+    slots: BTreeMap<u32, Slot>,
     /// For deliveries, which say through it that they are over.
     releases: mpsc::Sender<u64>,
     released: mpsc::Receiver<u64>,
+}
+
+/// A slot of the service.
+struct Slot {
+    file: OwnedFd,
+    len_bytes: u64,
+    /// A trial may write to its batches, so each answer that it holds has a mapping to itself.
+    mappings: Vec<Arc<SlotMemory>>,
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// A mapping that no answer has.
+    fn mapping(&mut self) -> io::Result<Arc<SlotMemory>> {
+        self.mappings.retain(|mapping| !mapping.is_spoilt());
+        // Whoever has another reference is about to let go of it, or has an answer.
+        if let Some(free) = self.mappings.iter().find(|mapping| Arc::strong_count(mapping) == 1) {
+            return Ok(Arc::clone(free));
+        }
+        let mapping = Arc::new(SlotMemory::of_another(&self.file, self.len_bytes)?);
+        self.mappings.push(Arc::clone(&mapping));
+        Ok(mapping)
+    }
 }
 
 // === impl Talk ===
@@ -123,18 +147,18 @@ impl Talk {
         match answer {
             Answer::Slot { slot, len_bytes } => {
                 let Some(file) = fd else { return wrong("a slot without its memory") };
-                self.slots.insert(slot, Arc::new(SlotMemory::of_another(file, len_bytes)?));
+                self.slots.insert(slot, Slot { file, len_bytes, mappings: Vec::new() });
                 Ok(None)
             }
             Answer::Batch { ask, slot, samples, fp8_amaxes } => {
-                let Some(memory) = self.slots.get(&slot) else {
+                let Some(known) = self.slots.get_mut(&slot) else {
                     return wrong("a batch in no slot");
                 };
-                let memory = Arc::clone(memory);
+                let memory = known.mapping()?;
                 let provenance = samples.into_iter().map(Provenance::from).collect();
                 let fp8_amaxes = fp8_amaxes.into_iter().map(f32::from_bits).collect();
                 let (releases, tie) = (self.releases.clone(), Arc::clone(&self.tie));
-                let delivery = Delivery { ask, releases, tie };
+                let delivery = Delivery { ask, memory: Arc::clone(&memory), releases, tie };
                 let slot = SlotId(slot);
                 let batch = HostBatch { slot, memory, provenance, fp8_amaxes, delivery };
                 Ok(Some(HostEvent::Batch(ask, batch)))

@@ -6,6 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -35,17 +36,18 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `len_bytes` of a file, shared with every other process that maps it.
     pub(crate) fn of_file(file: impl AsFd, len_bytes: u64) -> io::Result<Self> {
-        Self::shared(file, len_bytes, ProtFlags::READ | ProtFlags::WRITE)
+        Self::mapped(file, len_bytes, MapFlags::SHARED)
     }
 
-    /// The same to be read only: a write by way of it ends the process (SIGSEGV).
-    pub(crate) fn of_file_to_read(file: impl AsFd, len_bytes: u64) -> io::Result<Self> {
-        Self::shared(file, len_bytes, ProtFlags::READ)
+    /// The same, but what is written by way of it is this mapping's own: nobody else sees it, and in these pages this
+    /// mapping no longer sees what others write.
+    pub(crate) fn of_file_copied_on_write(file: impl AsFd, len_bytes: u64) -> io::Result<Self> {
+        Self::mapped(file, len_bytes, MapFlags::PRIVATE | MapFlags::NORESERVE)
     }
 
-    fn shared(file: impl AsFd, len_bytes: u64, protection: ProtFlags) -> io::Result<Self> {
+    fn mapped(file: impl AsFd, len_bytes: u64, flags: MapFlags) -> io::Result<Self> {
         let len = mappable(len_bytes)?;
-        let (hint, flags) = (huge_page_hint(len), MapFlags::SHARED);
+        let (hint, protection) = (huge_page_hint(len), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the kernel chooses the address (a hint, no MAP_FIXED), so no mapping of this process is
         // replaced.
         let base = unsafe { rustix::mm::mmap(hint, len, protection, flags, file, 0)? };
@@ -135,8 +137,34 @@ impl Mapping {
         Some((kilobytes.sum::<u64>() * 1024).min(self.len as u64))
     }
 
+    /// Has a mapping that is copied on write show what its file has, whatever was written to it.
+    pub(crate) fn forget_writes(&self) -> io::Result<()> {
+        // Where nothing was written, its pages stay mapped.
+        if self.has_own_pages().unwrap_or(true) {
+            let forgotten = self.advise(Advice::LinuxDontNeed);
+            // A program may lock all its memory (mlockall); since Linux 5.18.
+            return forgotten.or_else(|_| self.advise(Advice::LinuxDontneedLocked));
+        }
+        Ok(())
+    }
+
+    /// Whether any page is not its file's (Documentation/admin-guide/mm/pagemap.rst).
+    fn has_own_pages(&self) -> io::Result<bool> {
+        const ENTRY_BYTES: usize = 8;
+        const FILE_OR_SHARED: u64 = 1 << 61;
+        const SWAPPED_OR_PRESENT: u64 = 1 << 62 | 1 << 63;
+        let page_bytes = rustix::param::page_size();
+        let first = self.base.as_ptr() as usize / page_bytes;
+        let mut entries = vec![0; self.len.div_ceil(page_bytes) * ENTRY_BYTES];
+        let pages = std::fs::File::open("/proc/self/pagemap")?;
+        pages.read_exact_at(&mut entries, (first * ENTRY_BYTES) as u64)?;
+        let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
+        let mut entries = entries.iter().map(|entry| u64::from_ne_bytes(*entry));
+        Ok(entries.any(|entry| entry & SWAPPED_OR_PRESENT != 0 && entry & FILE_OR_SHARED == 0))
+    }
+
     fn advise(&self, advice: Advice) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping, and both advices used here keep its contents.
+        // SAFETY: the range is exactly this mapping. What it has may change, as it may by other processes.
         unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, advice)? };
         Ok(())
     }

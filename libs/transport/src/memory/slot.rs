@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use headwater_core::Region;
 use headwater_part_rows::{joined, part_checksum};
@@ -32,8 +33,10 @@ const MAX_PIECES: usize = 64;
 pub struct SlotMemory {
     mapping: Mapping,
     file: Option<OwnedFd>,
-    /// Another process's: to be read only.
+    /// Another process's: what is written to it is not that one's.
     is_foreign: bool,
+    /// It shows what was written to it for good.
+    is_spoilt: AtomicBool,
 }
 
 /// Why slot memory is not available. It does not go away by trying again.
@@ -78,7 +81,7 @@ impl SlotMemory {
             // No further seals either: one against writing would stop the other workers.
             let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
             rustix::fs::fcntl_add_seals(&file, seals)?;
-            Ok(Self { mapping, file: Some(file), is_foreign: false })
+            Ok(Self { mapping, file: Some(file), is_foreign: false, is_spoilt: false.into() })
         };
         make().map_err(failed)
     }
@@ -95,26 +98,40 @@ impl SlotMemory {
             mapping.populate();
             mapping.collapse();
         }
-        Ok(Self { mapping, file: None, is_foreign: false })
+        Ok(Self { mapping, file: None, is_foreign: false, is_spoilt: false.into() })
     }
 
-    /// A slot of another process of this host, to be read only: a write to it ends the process
-    /// (SIGSEGV). `file` is what that process got by [`SlotMemory::file_to_read`]. The memory stays when
-    /// that process ends.
+    /// A slot of another process of this host. What is written to it is seen by nobody else, and until
+    /// [`SlotMemory::forget_writes`]. `file` is what that process got by [`SlotMemory::file_to_read`]. The memory stays
+    /// when that process ends.
     ///
     /// # Errors
     /// The file is not sealed, or is shorter: to read it could end this process. There is no room to map
     /// it.
-    pub fn of_another(file: OwnedFd, len_bytes: u64) -> io::Result<Self> {
+    pub fn of_another(file: &OwnedFd, len_bytes: u64) -> io::Result<Self> {
         let wrong = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        if !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
+        if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
             return wrong("the slot's memory is not sealed (F_SEAL_SHRINK)");
         }
-        if (rustix::fs::fstat(&file)?.st_size as u64) < len_bytes {
+        if (rustix::fs::fstat(file)?.st_size as u64) < len_bytes {
             return wrong("the slot's memory is shorter than was said");
         }
-        let mapping = Mapping::of_file_to_read(&file, len_bytes)?;
-        Ok(Self { mapping, file: None, is_foreign: true })
+        let mapping = Mapping::of_file_copied_on_write(file, len_bytes)?;
+        Ok(Self { mapping, file: None, is_foreign: true, is_spoilt: false.into() })
+    }
+
+    /// Forgets what was written to a slot of another process: it shows what that process writes. Where that cannot be,
+    /// it is spoilt.
+    pub fn forget_writes(&self) {
+        if self.mapping.forget_writes().is_err() {
+            self.is_spoilt.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it must not be used for other content.
+    #[must_use]
+    pub fn is_spoilt(&self) -> bool {
+        self.is_spoilt.load(Ordering::Relaxed)
     }
 
     /// A descriptor for another process by which it can read this slot and not write to it; `None`: the
