@@ -75,7 +75,12 @@ impl Photos {
 
 /// Two workers, of one sample of each shard after the other.
 fn config(fleet: &mut Fleet) -> ReceiverConfig {
-    ReceiverConfig { batch_samples: 16, shuffle_block: 1, epochs: 1_000_000, ..fleet.config() }
+    ReceiverConfig {
+        batch_samples: 16,
+        shuffle_block: Some(1),
+        epochs: 1_000_000,
+        ..fleet.config()
+    }
 }
 
 /// Batches as they come, `least` at least and until `met`; none of their samples stands in for another.

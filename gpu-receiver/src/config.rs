@@ -64,8 +64,9 @@ pub struct ReceiverConfig {
     #[key(unit = "milliseconds")]
     pub workers_refresh_ms: u32,
     /// Rank of this process among those that share the global batch. If neither it nor `world_size`
-    /// is set, the launcher sets both: `RANK` and `WORLD_SIZE` of torchrun, or else `SLURM_PROCID`
-    /// and `SLURM_NTASKS`.
+    /// is set, the launcher sets both: `RANK` and `WORLD_SIZE` of torchrun, or else the variables of
+    /// Open MPI, MVAPICH, MPICH or `srun`. If only
+    /// `world_size` is set, to 1, this process is the only rank.
     #[key(unit = "none")]
     pub rank: u32,
     /// Number of ranks.
@@ -89,10 +90,13 @@ pub struct ReceiverConfig {
     /// File with a weight for each sample of the datasets, in place of `order_list`: samples are
     /// drawn by these weights, with replacement.
     pub order_weights: PathBuf,
-    /// Shards that are mixed together; 0: no shuffling.
+    /// Shards that are mixed together; 0: no shuffling. Not set: 16, and of a folder of files all, because
+    /// its files lie sorted by class.
     #[key(unit = "shards")]
-    pub shuffle_block: u32,
-    /// `drop_last`, `short_last` or `{ steps = N }`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shuffle_block: Option<u32>,
+    /// `drop_last`, `short_last`, `exact` (every sample once, for an evaluation: some ranks may have a step more than
+    /// others) or `{ steps = N }`.
     pub epoch_end: EpochEnd,
     /// Batches made in advance of the one the trainer holds.
     #[key(unit = "batches")]
@@ -115,7 +119,7 @@ pub struct ReceiverConfig {
     /// Puts slots in huge pages, as far as the kernel has them; a log line says how far.
     pub huge_pages: bool,
     /// Trials of this host that want the same batches share one copy: a separate process makes them
-    /// once, and each trial maps them read-only. A trial that wants other batches makes its own.
+    /// once, and each trial maps them. A trial that wants other batches makes its own.
     pub host_share: bool,
     /// Batches that this process keeps for trials that are behind the first one.
     #[key(unit = "batches")]
@@ -258,7 +262,7 @@ impl Default for ReceiverConfig {
             order_list: PathBuf::new(),
             order_groups: PathBuf::new(),
             order_weights: PathBuf::new(),
-            shuffle_block: headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT,
+            shuffle_block: None,
             epoch_end: EpochEnd::DropLast,
             window_batches: 4,
             max_lead: 0,

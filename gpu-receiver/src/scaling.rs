@@ -8,6 +8,7 @@ use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use headwater_core::recipe::DelayedScaling;
+use headwater_core::sampler::EpochEnd;
 use headwater_core::{AmaxHistory, AmaxState, Recipe};
 
 use crate::batch::Batch;
@@ -62,6 +63,10 @@ impl Scaling {
         };
         if config.world_size > 1 && reduce.is_none() {
             return wrong("world_size", config.world_size, RANKS_RULE);
+        }
+        if config.world_size > 1 && config.epoch_end == EpochEnd::Exact {
+            let (key, value) = ("epoch_end", "\"exact\"".to_owned());
+            return Err(ReceiverError::Config { key, value, rule: STEPS_RULE });
         }
         if config.window_batches > rule.delay {
             return wrong("window_batches", config.window_batches, WINDOW_RULE);
@@ -152,6 +157,8 @@ impl Scaling {
     }
 }
 
+const STEPS_RULE: &str = "with recipe.fp8.scaling = \"delayed\" all ranks take part in each step, and with \"exact\" some have \
+                          one more";
 const RANKS_RULE: &str = "with recipe.fp8.scaling = \"delayed\" the ranks' amaxes must be brought \
     together: give the loader an amax_reduce, or use scaling = \"static\"";
 const WINDOW_RULE: &str = "with recipe.fp8.scaling = \"delayed\" it must be at most recipe.fp8.delay: \

@@ -50,6 +50,9 @@ pub struct ManifestHead {
     pub digest: ::prost::bytes::Bytes,
     #[prost(uint64, tag = "4")]
     pub shards: u64,
+    /// Samples are files of their own, which lie sorted as a rule.
+    #[prost(bool, tag = "5")]
+    pub of_files: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Shard {

@@ -21,7 +21,7 @@ pub mod v1 {
 }
 
 /// Version of the wire protocol. Raised with every incompatible change; both sides must agree.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 
 /// Largest gRPC message either side accepts, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 64 << 20;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
+use headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT;
 
 use super::model::{Hardware, Job, PLANNED_BUSY, Size, size};
 use super::rates::Photos;
@@ -85,7 +86,7 @@ impl SizeFlags {
             link: self.link.clone(),
             window_batches: receiver.window_batches,
             slots: receiver.slots_limit() as u32,
-            shuffle_block: receiver.shuffle_block,
+            shuffle_block: receiver.shuffle_block.unwrap_or(SHUFFLE_BLOCK_DEFAULT),
             augment_staging_bytes: config.augment.staging_bytes as f64,
         };
         let hardware = Hardware {

@@ -59,9 +59,11 @@ impl ServedShard {
         digester.bytes(&self.version.to_bytes()).finish()
     }
 
-    /// Whether a copy on this host is worth having.
+    /// Whether a copy on this host is worth having. Files of their own are read one here, one there: a copy of all that
+    /// make a shard would be waited for at nearly every sample.
     pub(crate) fn is_distant(&self) -> bool {
-        self.from.format.reads_in_place() && self.from.place.is_distant()
+        let format = &self.from.format;
+        format.reads_in_place() && !format.is_of_files() && self.from.place.is_distant()
     }
 
     /// Whether its samples lie on this host as they are.
@@ -130,7 +132,9 @@ pub(crate) fn index_datasets(
     let mut datasets = Vec::new();
     for (name, places) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
+        let mut of_files = false;
         for (outlines, from) in outlines.by_ref().take(places) {
+            of_files |= from.format.is_of_files();
             for (number, outline) in outlines.into_iter().enumerate() {
                 let Outline { name, samples, bytes, digest, version, .. } = outline;
                 let number = number as u32;
@@ -140,6 +144,7 @@ pub(crate) fn index_datasets(
             }
         }
         let manifest = Manifest::new(name, fields.concat(), entries)?;
+        let manifest = if of_files { manifest.of_files() } else { manifest };
         tracing::info!(
             dataset = manifest.dataset(),
             shards = manifest.shards().len(),

@@ -39,7 +39,7 @@ mod unpacked;
 pub use config::{DatasetConfig, JpegEntries, OnBrokenShard, StorageConfig, usual_cache_dir};
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
-pub use find::find_shards;
+pub use find::{find_shards, listed};
 pub use format::{
     DaliIndex, Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples,
 };

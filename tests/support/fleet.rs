@@ -344,7 +344,7 @@ impl Fleet {
             workers: self.workers.iter().flatten().map(|w| w.address.clone()).collect(),
             batch_samples: 16,
             seed: 7,
-            shuffle_block: 2,
+            shuffle_block: Some(2),
             part_samples: 4,
             epochs: 1,
             worker_wait_ms: 20_000,

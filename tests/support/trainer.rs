@@ -51,7 +51,11 @@ impl Ranks {
                 .args(["--batch", &config.batch_samples.to_string()])
                 .args(["--epochs", &config.epochs.to_string()])
                 .args(["--set", &format!("receiver.seed={}", config.seed)])
-                .args(["--set", &format!("receiver.shuffle_block={}", config.shuffle_block)])
+                .args(
+                    config
+                        .shuffle_block
+                        .map(|shards| format!("--set=receiver.shuffle_block={shards}")),
+                )
                 .args(["--set", &format!("receiver.part_samples={}", config.part_samples)])
                 .args(["--set", &format!("receiver.heartbeat_ms={}", config.heartbeat_ms)])
                 // What it releases is what it was given.

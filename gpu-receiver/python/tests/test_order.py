@@ -167,3 +167,17 @@ def test_the_group_of_a_batch_chooses_its_size(both, keys):
         both(recipe=recipe, order=order)
     with pytest.raises(headwater.ConfigError, match="the groups have 2 in row 0, place 2"):
         both(recipe={"tensors": [{**tensor, "aspect_buckets": sizes[:2]}]}, order=order, order_groups=groups)
+
+
+@pytest.mark.parametrize("world_size, batch_size", [(3, 7), (6, 9), (5, 4)])
+def test_an_exact_epoch_evaluates_every_sample_once(make, world_size, batch_size):
+    ranks = [
+        make(rank=rank, world_size=world_size, batch_size=batch_size, epoch_end="exact", shuffle_block=0)
+        for rank in range(world_size)
+    ]
+    seen = []
+    for loader in ranks:
+        batches = [batch.keys for batch in loader]
+        assert len(batches) == len(loader) and all(batches)
+        seen += sum(batches, [])
+    assert len(seen) == len(set(seen)) == len(ranks[0].dataset)

@@ -32,6 +32,7 @@ pub struct Manifest {
     /// `starts[i]` = samples in all shards before `i`; one longer than `shards`.
     starts: Vec<u64>,
     digest: Digest,
+    is_of_files: bool,
 }
 
 /// Why a list of shards is not a manifest.
@@ -97,7 +98,20 @@ impl Manifest {
             return Err(ManifestError::Empty { dataset });
         }
         let digest = digest_of(&dataset, &shards);
-        Ok(Self { dataset, fields, shards, starts, digest })
+        Ok(Self { dataset, fields, shards, starts, digest, is_of_files: false })
+    }
+
+    /// The same as a dataset whose samples are files of their own. They can be read in any order, and lie sorted, by
+    /// class as a rule. Its digest is the same.
+    #[must_use]
+    pub fn of_files(self) -> Self {
+        Self { is_of_files: true, ..self }
+    }
+
+    /// Whether samples are files of their own.
+    #[must_use]
+    pub fn is_of_files(&self) -> bool {
+        self.is_of_files
     }
 
     /// Name of the dataset.

@@ -92,7 +92,7 @@ proptest! {
                 EpochEnd::Steps(steps) => steps as usize * global,
                 EpochEnd::DropLast => 17 / global * global,
                 EpochEnd::ShortLast if 17 % global < world_size as usize => 17 / global * global,
-                EpochEnd::ShortLast => 17,
+                EpochEnd::ShortLast | EpochEnd::Exact => 17,
             };
             let row = &rows[number as usize % rows.len()];
             prop_assert_eq!(seen, plain_row(row, most_of(&rows), expected));
@@ -132,7 +132,7 @@ proptest! {
             let expected = match end {
                 EpochEnd::Steps(steps) => steps as usize,
                 EpochEnd::DropLast => full.len(),
-                EpochEnd::ShortLast => full.len() + shared,
+                EpochEnd::ShortLast | EpochEnd::Exact => full.len() + shared,
             };
             prop_assert_eq!(steps, expected as u64);
             let rounds = matches!(end, EpochEnd::Steps(_));
@@ -162,7 +162,7 @@ proptest! {
             job_step += match end {
                 EpochEnd::Steps(steps) => steps,
                 EpochEnd::DropLast => full.len() as u64,
-                EpochEnd::ShortLast => (full.len() + left.len()) as u64,
+                EpochEnd::ShortLast | EpochEnd::Exact => (full.len() + left.len()) as u64,
             };
         }
     }
@@ -327,7 +327,7 @@ fn a_changed_list_is_refused_and_both_digests_are_named() {
     assert_eq!(next, other[8..12].iter().map(|&n| plain_sample(n, 0)).collect::<Vec<_>>());
     assert!(matches!(after.batch(1, 1), Err(SamplerError::BeforeResume { .. })));
     // Another seed or block shuffles no list, but the seed draws the views.
-    let shuffled = SamplerConfig { shuffle_block: 3, ..config.clone() };
+    let shuffled = SamplerConfig { shuffle_block: Some(3), ..config.clone() };
     listed(&shuffled, &one).restore(&state, &[]).unwrap();
 }
 

@@ -1,9 +1,10 @@
 //! The order of the samples of one dataset.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use headwater_core::sampler::{EpochEnd, SamplerConfig};
-use headwater_core::{Digester, SampleRef};
+use headwater_core::sampler::{EpochEnd, Order, SHUFFLE_ALL, Sampler, SamplerConfig};
+use headwater_core::{Digester, Manifest, SampleRef};
 use proptest::prelude::*;
 
 use crate::support::{batch, counts, dataset, epoch, global_batch, sampler};
@@ -24,7 +25,7 @@ proptest! {
         number in 0_u32..3,
     ) {
         let mut config = SamplerConfig::new(seed, world_size, 0, batch_samples);
-        (config.shuffle_block, config.epoch_end) = (shuffle_block, EpochEnd::ShortLast);
+        (config.shuffle_block, config.epoch_end) = (Some(shuffle_block), EpochEnd::ShortLast);
         let samples: u32 = shards.iter().sum();
         prop_assume!(samples >= world_size);
         let seen = epoch(&mut sampler(&config, &[dataset("a", &shards)]), number);
@@ -37,6 +38,38 @@ proptest! {
     }
 
     #[test]
+    fn an_exact_epoch_has_every_sample_once_whatever_the_number_of_ranks(
+        shards in shards(),
+        world_size in 1_u32..7,
+        batch_samples in 1_u32..50,
+        order in prop_oneof![Just(Order::Global), Just(Order::PerRank)],
+        seed: u64,
+    ) {
+        let samples: u32 = shards.iter().sum();
+        prop_assume!(samples >= world_size);
+        let data = [dataset("a", &shards)];
+        let mut seen = Vec::new();
+        for rank in 0..world_size {
+            let mut config = SamplerConfig::new(seed, world_size, rank, batch_samples);
+            (config.epoch_end, config.order) = (EpochEnd::Exact, order);
+            let found = Sampler::new(config, data.to_vec());
+            // In per-rank order a rank may have no shard.
+            prop_assume!(order == Order::Global || found.is_ok());
+            let mut of_rank = found.expect("a sampler");
+            for number in 0..of_rank.steps_per_epoch(2) {
+                let plan = of_rank.batch(2, number).expect("a batch");
+                prop_assert!(!plan.samples.is_empty());
+                seen.extend(plan.samples);
+            }
+            let steps = of_rank.steps_per_epoch(2);
+            prop_assert!(of_rank.batch(2, steps).is_err());
+            prop_assert_eq!(of_rank.state(2, steps).map(|state| (state.epoch, state.step)).ok(), Some((3, 0)));
+        }
+        prop_assert_eq!(seen.len() as u32, samples);
+        prop_assert!(counts(&seen).values().all(|&times| times == 1));
+    }
+
+    #[test]
     fn the_order_depends_neither_on_the_ranks_nor_on_the_batch(
         shards in shards(),
         seed: u64,
@@ -45,7 +78,7 @@ proptest! {
     ) {
         let data = [dataset("a", &shards)];
         let mut config = SamplerConfig::new(seed, 1, 0, 1);
-        config.shuffle_block = shuffle_block;
+        config.shuffle_block = Some(shuffle_block);
         let alone = epoch(&mut sampler(&config, &data), 1);
         config.epoch_end = EpochEnd::ShortLast;
         (config.world_size, config.batch_samples) = (world_size, batch_samples);
@@ -63,7 +96,7 @@ proptest! {
         seed: u64,
     ) {
         let mut config = SamplerConfig::new(seed, 1, 0, 1);
-        config.shuffle_block = shuffle_block;
+        config.shuffle_block = Some(shuffle_block);
         let order = epoch(&mut sampler(&config, &[dataset("a", &shards)]), 0);
         let mut at = 0;
         let mut blocks = 0;
@@ -92,7 +125,7 @@ proptest! {
 #[test]
 fn nothing_is_shuffled_with_a_block_of_zero() {
     let mut config = SamplerConfig::new(3, 1, 0, 2);
-    (config.shuffle_block, config.epoch_end) = (0, EpochEnd::Steps(3));
+    (config.shuffle_block, config.epoch_end) = (Some(0), EpochEnd::Steps(3));
     let order = epoch(&mut sampler(&config, &[dataset("a", &[2, 0, 1])]), 5);
     let plain = |shard, index, pass| SampleRef { dataset: 0, shard, index, pass };
     let pass = |pass| [plain(0, 0, pass), plain(0, 1, pass), plain(2, 0, pass)];
@@ -117,7 +150,7 @@ fn seeds_epochs_passes_and_datasets_have_orders_of_their_own() {
     let data = [dataset("a", &[1; 30])];
     let shards = |seed, number: u32, pass: usize| {
         let mut config = SamplerConfig::new(seed, 1, 0, 30);
-        (config.epoch_end, config.shuffle_block) = (EpochEnd::Steps(2), 1);
+        (config.epoch_end, config.shuffle_block) = (EpochEnd::Steps(2), Some(1));
         let passes = epoch(&mut sampler(&config, &data), number);
         passes[pass * 30..][..30].iter().map(|s| s.shard).collect::<Vec<_>>()
     };
@@ -134,6 +167,34 @@ fn seeds_epochs_passes_and_datasets_have_orders_of_their_own() {
     assert_ne!(of(0), of(1));
 }
 
+#[test]
+fn files_that_lie_sorted_by_class_are_mixed_over_all_classes() {
+    // 60 classes, each a shard.
+    let sorted = dataset("a", &[100; 60]);
+    let files = Arc::new(Manifest::clone(&sorted).of_files());
+    let classes_of = |manifest: &Arc<Manifest>, shuffle_block| {
+        let mut config = SamplerConfig::new(5, 1, 0, 256);
+        config.shuffle_block = shuffle_block;
+        let mut order = sampler(&config, &[Arc::clone(manifest)]);
+        let state = order.state(0, 3).expect("a state");
+        let counts = (0..order.steps_per_epoch(0)).map(|step| {
+            let batch = batch(&mut order, 0, step, 0);
+            batch.iter().map(|sample| sample.shard).collect::<BTreeSet<_>>().len()
+        });
+        (counts.collect::<Vec<_>>(), state)
+    };
+    let (mixed, state) = classes_of(&files, None);
+    assert!(mixed.iter().all(|&classes| classes > 50), "{mixed:?} of 60 classes");
+    let (kept, before) = classes_of(&sorted, None);
+    assert!(kept.iter().all(|&classes| classes <= 32), "{kept:?}");
+    assert_eq!(classes_of(&files, Some(16)), (kept, before.clone()));
+    assert_eq!((state.shuffle_block, before.shuffle_block), (SHUFFLE_ALL, 16));
+    // A state of an earlier release.
+    let mut order = sampler(&SamplerConfig::new(5, 1, 0, 256), &[files]);
+    let error = order.restore(&before, &[]).expect_err("another order").to_string();
+    assert!(error.contains("16") && error.contains("all shards"), "{error}");
+}
+
 /// Chi-square of the sample at one position over many seeds.
 fn chi_square_at(position: usize, shards: &[u32], shuffle_block: u32) -> (f64, f64) {
     let data = [dataset("a", shards)];
@@ -141,7 +202,7 @@ fn chi_square_at(position: usize, shards: &[u32], shuffle_block: u32) -> (f64, f
     let mut seen = vec![0_u32; samples as usize];
     for seed in 0..samples * 40 {
         let mut config = SamplerConfig::new(seed.into(), 1, 0, 1);
-        config.shuffle_block = shuffle_block;
+        config.shuffle_block = Some(shuffle_block);
         let sample = batch(&mut sampler(&config, &data), 0, position as u64, 0)[0];
         seen[data[0].shard_start(sample.shard) as usize + sample.index as usize] += 1;
     }
@@ -188,7 +249,7 @@ fn a_thousand_million_samples_are_drawn_anywhere() {
 fn shards_are_named_ahead_in_the_order_of_need() {
     let data = [dataset("a", &[5, 7, 3, 9, 1, 4, 6])];
     let mut config = SamplerConfig::new(2, 1, 0, 1);
-    config.shuffle_block = 2;
+    config.shuffle_block = Some(2);
     let mut sampler = sampler(&config, &data);
     let order = epoch(&mut sampler, 0);
     for step in 0..order.len() {
@@ -212,7 +273,7 @@ fn shards_are_named_ahead_in_the_order_of_need() {
 fn the_order_is_the_one_of_the_last_release() {
     let data = [dataset("a", &[5, 300, 2]), dataset("b", &[1000, 70])];
     let mut config = SamplerConfig::new(42, 2, 0, 16);
-    (config.shuffle_block, config.weights) = (2, vec![1.0, 3.0]);
+    (config.shuffle_block, config.weights) = (Some(2), vec![1.0, 3.0]);
     let mut digester = Digester::new("test");
     for sample in epoch(&mut sampler(&config, &data), 1) {
         for number in [sample.dataset.into(), sample.shard, sample.index, sample.pass] {

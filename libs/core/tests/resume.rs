@@ -137,7 +137,7 @@ proptest! {
 fn everything_that_differs_is_listed() {
     let state = sampler(&config(2, 3), &two()).state(1, 4).unwrap();
     let mut changed = config(2, 4);
-    (changed.seed, changed.shuffle_block, changed.recipe) = (6, 3, Some(Digest(1)));
+    (changed.seed, changed.shuffle_block, changed.recipe) = (6, Some(3), Some(Digest(1)));
     (changed.epoch_end, changed.weights) = (EpochEnd::Steps(50), vec![1.0, 2.0]);
     let mut after = sampler(&changed, &[dataset("a", &[40, 34]), two()[1].clone()]);
     let before = after.clone().batch(0, 3);

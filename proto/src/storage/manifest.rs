@@ -21,6 +21,7 @@ struct Head {
     fields: Vec<String>,
     digest: Digest,
     shards: u64,
+    of_files: bool,
 }
 
 /// The pieces of a manifest, in order.
@@ -31,6 +32,7 @@ pub fn manifest_pieces(manifest: &Manifest) -> impl Iterator<Item = v1::Manifest
             fields: manifest.fields().to_vec(),
             digest: manifest.digest().to_bytes().to_vec().into(),
             shards: manifest.shards().len() as u64,
+            of_files: manifest.is_of_files(),
         });
         v1::ManifestPiece { head, shards: shards.iter().map(wire_shard).collect() }
     })
@@ -60,6 +62,7 @@ impl ManifestAssembly {
                     dataset: head.dataset,
                     fields: head.fields,
                     shards: head.shards,
+                    of_files: head.of_files,
                 });
             }
             (Some(_), None) => {}
@@ -97,7 +100,7 @@ impl ManifestAssembly {
             let text = format!("is {}, but the shards make {}", head.digest, manifest.digest());
             return Err(fault("head.digest", text));
         }
-        Ok(manifest)
+        Ok(if head.of_files { manifest.of_files() } else { manifest })
     }
 }
 

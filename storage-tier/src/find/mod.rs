@@ -2,6 +2,7 @@
 
 mod braces;
 mod distant;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +14,12 @@ use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources};
 
 pub(crate) use distant::find_distant;
 
+/// Signs of a glob.
+const SIGNS: [char; 3] = ['*', '?', '['];
+/// Links of a folder that no folder lies in.
+const FOLDER_LINKS: u64 = 2;
+/// Folders within folders that are looked at: links may lead around.
+const FOLDERS_DEEP: u32 = 8;
 /// Endings of files that lie beside shards and are none.
 const INDEX_ENDINGS: [&str; 3] = [".idx", crate::kept::KEPT_ENDING, crate::kept::ENTRIES_ENDING];
 
@@ -66,10 +73,57 @@ pub(crate) fn find_places(
     Ok(places)
 }
 
+/// What the folders and globs among patterns have on this host now: other texts once files come or go. Only names are
+/// looked at, and when each folder within a folder has changed. What cannot be looked at is left out.
+#[must_use]
+pub fn listed(patterns: &[String]) -> Vec<String> {
+    let mut all = Vec::new();
+    for pattern in patterns.iter().filter(|pattern| !SourceUrl::is_one(pattern)) {
+        let path = Path::new(pattern);
+        if path.is_dir() {
+            list_folder(path, FOLDERS_DEEP, &mut all);
+        } else if pattern.contains(SIGNS) {
+            let mut found = Vec::new();
+            let _ = find_local(pattern, &mut found);
+            for path in found {
+                all.push(path.display().to_string());
+                if path.is_dir() {
+                    list_folder(&path, FOLDERS_DEEP, &mut all);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn list_folder(folder: &Path, deep: u32, all: &mut Vec<String>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries: Vec<_> = entries.map(|entry| (entry.file_name(), entry)).collect();
+    entries.sort_by(|(name, _), (other, _)| name.cmp(other));
+    for (name, entry) in entries {
+        let name = name.to_string_lossy();
+        if name.starts_with('.') || INDEX_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            continue;
+        }
+        // Most are files, and not looked at.
+        let may_be = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink());
+        let inner = may_be.then(|| std::fs::metadata(entry.path()).ok()).flatten();
+        let Some(inner) = inner.filter(std::fs::Metadata::is_dir) else {
+            all.push(name.into_owned());
+            continue;
+        };
+        all.push(format!("{name} {}.{}", inner.mtime(), inner.mtime_nsec()));
+        // A folder counts itself, and each that lies in it; file systems that do not count say 1.
+        if inner.nlink() != FOLDER_LINKS && deep > 0 {
+            list_folder(&entry.path(), deep - 1, all);
+        }
+    }
+}
+
 fn find_local(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<(), StorageError> {
     let fault = |fault| StorageError::Pattern { pattern: pattern.to_owned(), fault };
     for name in braces::expand(pattern).map_err(fault)? {
-        if name.contains(['*', '?', '[']) {
+        if name.contains(SIGNS) {
             find_glob(&name, paths)?;
         } else {
             paths.push(existing(Path::new(&name))?);
@@ -116,6 +170,24 @@ fn existing(path: &Path) -> Result<PathBuf, StorageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_has_grown_is_listed_otherwise_and_one_with_an_index_is_not() {
+        let top = tempfile::tempdir().expect("a folder");
+        let class = top.path().join("train/n01440764");
+        std::fs::create_dir_all(&class).expect("a folder");
+        let patterns = [top.path().display().to_string(), format!("{}/*/*", top.path().display())];
+        let before = listed(&patterns);
+        std::fs::write(top.path().join("train.hwidx"), "").expect("a file");
+        std::fs::write(top.path().join(".draft"), "").expect("a file");
+        assert_eq!(listed(&patterns), before);
+        std::fs::write(class.join("a.jpg"), "").expect("a file");
+        let grown = listed(&patterns);
+        assert_ne!(grown, before);
+        std::fs::write(top.path().join("train/b.tar"), "").expect("a file");
+        assert_ne!(listed(&patterns), grown);
+        assert_eq!(listed(&["s3://bucket/*.tar".to_owned(), "none/*".to_owned()]), [""; 0]);
+    }
 
     fn folder(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();

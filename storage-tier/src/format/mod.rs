@@ -103,6 +103,9 @@ pub(crate) trait Format: Debug + Send + Sync {
     /// copied into the node's cache. Otherwise shards are unpacked into it. A format that has some
     /// compressed shards says `true`, and opens those as [`Opened::Packed`].
     fn reads_in_place(&self) -> bool;
+
+    /// Whether each sample is a file of its own: they may be read in any order, and lie sorted by their names.
+    fn is_of_files(&self) -> bool;
 }
 
 /// What is known of a shard without reading its samples.

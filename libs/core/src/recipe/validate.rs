@@ -35,8 +35,10 @@ impl Recipe {
             return Err(wrong("tensors.views".into(), views, "at most 256 views in all"));
         }
         for (channel, (&mean, &std)) in self.mean.iter().zip(&self.std).enumerate() {
-            if !mean.is_finite() {
-                return Err(wrong(format!("mean[{channel}]"), mean, "must be finite"));
+            // In the unit of pixels from 0 to 255 a whole training would see next to nothing.
+            if !(mean.is_finite() && mean <= 1.0) {
+                let rule = "must be a share of 255, 1 at most: divide it by 255";
+                return Err(wrong(format!("mean[{channel}]"), mean, rule));
             }
             if !(std.is_finite() && std > 0.0) {
                 return Err(wrong(format!("std[{channel}]"), std, "must be above 0"));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SamplerError;
 use super::weights::Curriculum;
-use crate::Digest;
+use crate::{Digest, Manifest};
 
 /// Largest number of datasets of a job.
 pub const DATASETS_MAX: usize = 4096;
@@ -14,8 +14,10 @@ pub const WORLD_SIZE_MAX: u32 = 1 << 16;
 pub const BATCH_SAMPLES_MAX: u32 = 1 << 16;
 /// Largest number of steps of an epoch that is given its number.
 pub const STEPS_MAX: u64 = 1 << 30;
-/// Default number of shards of a shuffle block.
+/// Shards of a shuffle block where their samples lie in an order that was mixed before, as it should be.
 pub const SHUFFLE_BLOCK_DEFAULT: u32 = 16;
+/// Shards of a shuffle block that is the whole dataset.
+pub const SHUFFLE_ALL: u32 = u32::MAX;
 
 /// All that the order of samples follows from, besides the manifests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,9 +29,10 @@ pub struct SamplerConfig {
     #[serde(default)]
     pub order: Order,
     /// Shards of a shuffle block: this number of shards is read at the same time, and their
-    /// samples are mixed. 0: nothing is shuffled, and samples come in the order of the manifest.
-    #[serde(default = "shuffle_block_default")]
-    pub shuffle_block: u32,
+    /// samples are mixed. 0: nothing is shuffled, and samples come in the order of the manifest. `None`:
+    /// [`SHUFFLE_BLOCK_DEFAULT`], and [`SHUFFLE_ALL`] for a dataset of files, which lie sorted by class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle_block: Option<u32>,
     /// Number of ranks.
     pub world_size: u32,
     /// The rank whose batches [`Sampler::batch`](super::Sampler::batch) gives.
@@ -69,7 +72,7 @@ pub enum Order {
     List,
 }
 
-/// How long an epoch is; always the same number of steps on every rank.
+/// How long an epoch is; but for `Exact` always the same number of steps on every rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpochEnd {
@@ -85,6 +88,10 @@ pub enum EpochEnd {
     ///
     /// A list with groups makes one such batch of each group that has samples left, the largest first.
     ShortLast,
+    /// Every sample once, over all ranks: as `ShortLast`, but where fewer samples than ranks remain, the first ranks have
+    /// one more step than the others. In per-rank order each rank goes to the end of its share. For an evaluation: a
+    /// training step in which ranks wait for each other would wait for ever.
+    Exact,
     /// This number of full batches; datasets begin again as often as needed.
     Steps(u64),
 }
@@ -98,7 +105,7 @@ impl SamplerConfig {
         Self {
             seed,
             order: Order::default(),
-            shuffle_block: SHUFFLE_BLOCK_DEFAULT,
+            shuffle_block: None,
             world_size,
             rank,
             batch_samples,
@@ -108,6 +115,12 @@ impl SamplerConfig {
             list: None,
             recipe: None,
         }
+    }
+
+    /// Shards of a shuffle block of a dataset.
+    pub(super) fn shuffle_block_of(&self, manifest: &Manifest) -> u32 {
+        let usual = if manifest.is_of_files() { SHUFFLE_ALL } else { SHUFFLE_BLOCK_DEFAULT };
+        self.shuffle_block.unwrap_or(usual)
     }
 
     /// Samples of a full batch over all ranks.
@@ -128,11 +141,7 @@ impl SamplerConfig {
         within("batch_samples", self.batch_samples.into(), 1, BATCH_SAMPLES_MAX.into())?;
         match self.epoch_end {
             EpochEnd::Steps(steps) => within("epoch_end.steps", steps, 1, STEPS_MAX),
-            EpochEnd::DropLast | EpochEnd::ShortLast => Ok(()),
+            EpochEnd::DropLast | EpochEnd::ShortLast | EpochEnd::Exact => Ok(()),
         }
     }
-}
-
-fn shuffle_block_default() -> u32 {
-    SHUFFLE_BLOCK_DEFAULT
 }

@@ -99,7 +99,8 @@ impl Sequence<'_> {
                 if passes.len() == PASSES_KEPT {
                     passes.remove(0);
                 }
-                passes.push(Pass::new(key, self.pieces.clone(), self.config.shuffle_block));
+                let block = self.config.shuffle_block_of(&self.dataset.manifest);
+                passes.push(Pass::new(key, self.pieces.clone(), block));
             }
         }
         passes.last_mut().expect("one was just put there")

@@ -26,8 +26,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use config::{
-    BATCH_SAMPLES_MAX, DATASETS_MAX, EpochEnd, Order, SHUFFLE_BLOCK_DEFAULT, STEPS_MAX,
-    SamplerConfig, WORLD_SIZE_MAX,
+    BATCH_SAMPLES_MAX, DATASETS_MAX, EpochEnd, Order, SHUFFLE_ALL, SHUFFLE_BLOCK_DEFAULT,
+    STEPS_MAX, SamplerConfig, WORLD_SIZE_MAX,
 };
 pub use error::SamplerError;
 pub use list::{LIST_ENTRIES_MAX, ListError, OrderList, Rows};
@@ -158,7 +158,8 @@ impl Sampler {
         &self.shape
     }
 
-    /// Steps of an epoch: the same for all, except one that was resumed with another global batch.
+    /// Steps of an epoch: the same for all, except one that was resumed with another global batch. With
+    /// [`EpochEnd::Exact`] those of the configured rank.
     #[must_use]
     pub fn steps_per_epoch(&self, epoch: u32) -> u64 {
         self.shape.steps(epoch)
@@ -355,7 +356,7 @@ impl Sampler {
             let (from_epoch, from_step) = (origin.epoch, origin.step);
             return Err(SamplerError::BeforeResume { epoch, step, from_epoch, from_step });
         }
-        let steps = self.steps_per_epoch(epoch);
+        let steps = self.shape.steps_of(epoch, rank);
         if step >= steps {
             return Err(SamplerError::NoSuchStep { epoch, step, steps });
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Sampler;
-use super::config::Order;
+use super::config::{Order, SHUFFLE_ALL};
 use super::error::SamplerError;
 use super::mixer::{Mark, Mixer, TrackKey};
 use super::state::{DatasetState, Origin, STATE_VERSION, State};
@@ -46,7 +46,7 @@ impl Sampler {
             seed: self.config.seed,
             order: self.config.order,
             list: self.config.list,
-            shuffle_block: self.config.shuffle_block,
+            shuffle_block: self.shuffle_block(),
             global_batch: self.config.global_batch(),
             world_size: self.config.world_size,
             epoch_end: self.config.epoch_end,
@@ -143,8 +143,11 @@ impl Sampler {
             compare(Term::OrderList, was.to_string(), is.to_string());
         } else {
             // A list is not shuffled.
-            let (was, is) = (state.shuffle_block, here.shuffle_block);
-            compare(Term::ShuffleBlock, was.to_string(), is.to_string());
+            let text = |shards: u32| match shards {
+                SHUFFLE_ALL => "all shards".to_owned(),
+                shards => shards.to_string(),
+            };
+            compare(Term::ShuffleBlock, text(state.shuffle_block), text(self.shuffle_block()));
         }
         compare(Term::GlobalBatch, was_global.to_string(), global.to_string());
         if here.order == Order::PerRank {
@@ -173,6 +176,12 @@ impl Sampler {
         }
         compare(Term::Recipe, debug(&state.recipe), debug(&here.recipe));
         found
+    }
+
+    /// Shards of the largest shuffle block of any dataset.
+    fn shuffle_block(&self) -> u32 {
+        let blocks = self.datasets.iter().map(|d| self.config.shuffle_block_of(d.manifest()));
+        blocks.max().expect("there is a dataset")
     }
 
     fn dataset_states(&self, cursors: Option<&[u64]>) -> Vec<DatasetState> {

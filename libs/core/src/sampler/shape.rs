@@ -9,9 +9,10 @@ use super::error::SamplerError;
 use super::list::{BatchLengths, Listed};
 use super::state::Origin;
 
-/// Lengths of epochs and batches; the same on every rank.
+/// Lengths of epochs and batches; the same on every rank, but for [`EpochEnd::Exact`].
 #[derive(Clone, Debug)]
 pub struct Shape {
+    rank: u32,
     world_size: u32,
     batch_samples: u32,
     end: EpochEnd,
@@ -42,6 +43,7 @@ impl Shape {
             Order::PerRank => Some(shares(config.world_size, datasets)?),
         };
         let shape = Self {
+            rank: config.rank,
             world_size: config.world_size,
             batch_samples: config.batch_samples,
             end: config.epoch_end,
@@ -67,16 +69,22 @@ impl Shape {
     /// Steps of an epoch.
     #[must_use]
     pub fn steps(&self, epoch: u32) -> u64 {
-        self.steps_from(epoch, self.begin(epoch))
+        self.steps_of(epoch, self.rank)
+    }
+
+    /// Steps of an epoch on a rank.
+    pub(super) fn steps_of(&self, epoch: u32, rank: u32) -> u64 {
+        self.steps_from(epoch, self.begin(epoch), rank)
     }
 
     /// Steps of an epoch that begins with step `step`, after `position` positions.
-    fn steps_from(&self, epoch: u32, (step, position): (u64, u64)) -> u64 {
+    fn steps_from(&self, epoch: u32, (step, position): (u64, u64), rank: u32) -> u64 {
         let batch = u64::from(self.batch_samples);
         let short = self.end == EpochEnd::ShortLast;
         match (self.end, &self.shares) {
             (EpochEnd::Steps(steps), _) => steps,
             _ if let Some(lengths) = &self.lengths => lengths.steps(epoch, short),
+            (EpochEnd::Exact, Some(shares)) => shares[rank as usize].div_ceil(batch),
             (_, Some(shares)) => {
                 let shortest = shares.iter().copied().min().unwrap_or(0);
                 if short { shortest.div_ceil(batch) } else { shortest / batch }
@@ -84,7 +92,10 @@ impl Shape {
             (_, None) => {
                 let remain = self.samples.saturating_sub(position);
                 let rest = remain % self.global_batch();
-                let last = short && rest >= u64::from(self.world_size);
+                let last = match self.end {
+                    EpochEnd::Exact => rest > rank.into(),
+                    _ => short && rest >= self.world_size.into(),
+                };
                 step + remain / self.global_batch() + u64::from(last)
             }
         }
@@ -110,7 +121,13 @@ impl Shape {
             return before.saturating_add(step);
         }
         let steps = match (self.end, &self.shares) {
-            (EpochEnd::ShortLast, None) => self.samples.div_ceil(self.global_batch()),
+            (EpochEnd::ShortLast | EpochEnd::Exact, None) => {
+                self.samples.div_ceil(self.global_batch())
+            }
+            (EpochEnd::Exact, Some(shares)) => {
+                let longest = shares.iter().copied().max().unwrap_or(0);
+                longest.div_ceil(self.batch_samples.into())
+            }
             (EpochEnd::DropLast, None) => self.samples / self.global_batch(),
             _ => self.steps(epoch),
         };
@@ -129,7 +146,7 @@ impl Shape {
                 // An epoch that was resumed on other terms has a length of its own.
                 let resumed = self.origin.as_ref().filter(|origin| origin.epoch < epoch);
                 let whole = epoch - u32::from(resumed.is_some());
-                let of_whole = self.steps_from(0, (0, 0)).saturating_mul(whole.into());
+                let of_whole = self.steps_from(0, (0, 0), self.rank).saturating_mul(whole.into());
                 of_whole.saturating_add(resumed.map_or(0, |origin| self.steps(origin.epoch)))
             }
         };
@@ -147,7 +164,8 @@ impl Shape {
 
     /// Positions of the epoch's sequence up to its end.
     pub(super) fn end(&self, epoch: u32) -> u64 {
-        let end = self.position(epoch, self.steps(epoch));
+        // The first rank has the most steps.
+        let end = self.position(epoch, self.steps_of(epoch, 0));
         if matches!(self.end, EpochEnd::Steps(_)) { end } else { end.min(self.samples) }
     }
 

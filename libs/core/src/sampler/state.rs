@@ -33,7 +33,7 @@ pub struct State {
     /// Identity of the list that is the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<Digest>,
-    /// Shards of a shuffle block.
+    /// Shards of a shuffle block: of the largest of any dataset; 4294967295 for all.
     pub shuffle_block: u32,
     /// Samples of a full batch over all ranks.
     pub global_batch: u64,

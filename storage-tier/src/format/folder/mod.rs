@@ -11,7 +11,7 @@ mod labels;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_core::{Digest, Digester, ShardIndex, ShardIndexBuilder};
 use headwater_storage_client::IndexedShard;
@@ -42,6 +42,8 @@ struct Listing {
     files: Arc<Files>,
     labels: Labels,
     shard_samples: u32,
+    /// Of each shard, once it was asked for: shards are opened often where all are mixed.
+    versions: Box<[OnceLock<Digest>]>,
 }
 
 // === impl Folder ===
@@ -64,7 +66,9 @@ impl Folder {
         let files = Files::find(place)?;
         let labels = Labels::find(&self.labels, place, &files)?;
         let shard_samples = self.shard_samples;
-        let listing = Arc::new(Listing { files: files.into(), labels, shard_samples });
+        let shards = files.len().div_ceil(shard_samples as usize);
+        let versions = (0..shards).map(|_| OnceLock::new()).collect();
+        let listing = Arc::new(Listing { files: files.into(), labels, shard_samples, versions });
         kept().insert(place.path.clone(), listing.clone());
         Ok(listing)
     }
@@ -109,13 +113,17 @@ impl Format for Folder {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        true
+    }
 }
 
 // === impl Listing ===
 
 impl Listing {
     fn shards(&self) -> u32 {
-        self.files.len().div_ceil(self.shard_samples as usize) as u32
+        self.versions.len() as u32
     }
 
     fn range(&self, shard: u32) -> std::ops::Range<usize> {
@@ -124,6 +132,10 @@ impl Listing {
     }
 
     fn version(&self, shard: u32) -> Digest {
+        *self.versions[shard as usize].get_or_init(|| self.version_now(shard))
+    }
+
+    fn version_now(&self, shard: u32) -> Digest {
         let mut digester = Digester::new("headwater folder version 1");
         for at in self.range(shard) {
             digester.bytes(self.files.name(at).as_bytes()).number(self.files.bytes(at));

@@ -109,6 +109,10 @@ impl Format for Hdf5 {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -155,6 +155,10 @@ impl Format for Lines {
     fn reads_in_place(&self) -> bool {
         false
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 /// A file's name without its endings: `a` for `a.jsonl.gz`.

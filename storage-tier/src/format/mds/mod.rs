@@ -128,6 +128,10 @@ impl Format for Mds {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 /// A shard of a folder, by its number, and its object, if it is of that version.

@@ -176,6 +176,10 @@ impl Format for Npy {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 /// A member's header, and how many bytes lie before the elements.

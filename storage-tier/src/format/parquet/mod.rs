@@ -84,6 +84,10 @@ impl Format for Parquet {
     fn reads_in_place(&self) -> bool {
         false
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 // === impl Footer ===

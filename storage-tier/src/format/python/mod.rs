@@ -150,6 +150,10 @@ impl Format for Python {
     fn reads_in_place(&self) -> bool {
         false
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 impl Python {

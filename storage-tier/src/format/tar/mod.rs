@@ -129,6 +129,10 @@ impl Format for Tar {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -158,6 +158,10 @@ impl Format for TfRecord {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 fn open_at(place: &Place, version: Digest) -> Result<Arc<dyn Object>, StorageError> {

@@ -105,6 +105,10 @@ impl Format for Tokens {
     fn reads_in_place(&self) -> bool {
         true
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

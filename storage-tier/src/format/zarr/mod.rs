@@ -269,6 +269,10 @@ impl Format for Zarr {
     fn reads_in_place(&self) -> bool {
         false
     }
+
+    fn is_of_files(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

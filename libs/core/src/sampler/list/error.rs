@@ -59,6 +59,9 @@ pub enum ListError {
         /// Sizes of the recipe.
         count: u32,
     },
+    /// Each group has a rest of its own.
+    #[error("`epoch_end = \"exact\"` does not go with groups: use `short_last`, or one rank")]
+    ExactGroups,
     /// No batch can be filled.
     #[error(
         "row {row} of the list has no batch of one group with a global batch of {global_batch}: use \

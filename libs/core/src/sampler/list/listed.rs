@@ -258,6 +258,9 @@ fn sizes(manifests: &[Arc<Manifest>]) -> String {
 }
 
 fn batch_lengths(groups: &Rows<u32>, config: &SamplerConfig) -> Result<BatchLengths, ListError> {
+    if config.epoch_end == EpochEnd::Exact {
+        return Err(ListError::ExactGroups);
+    }
     let global_batch = config.global_batch();
     let rows = (0..groups.rows()).map(|row| lengths(groups.row(row), global_batch));
     let lengths = BatchLengths::new(global_batch, config.world_size, rows.collect());
