@@ -39,7 +39,7 @@ fn two_runs_give_equal_bytes_and_all_images_with_their_labels() {
     let place = Place::new();
     let images = images(&place);
     fs::write(place.path("images/cat/notes.txt"), "no image").unwrap();
-    let args = ["datasets", "pack", "images", "--max-samples", "12", "--out"];
+    let args = ["datasets", "pack", "images", "--sorted", "--max-samples", "12", "--out"];
     let said = place.printed(&[&args[..], &["a"]].concat());
     assert!(said.contains("41 samples of 3 classes in 4 shards") && said.contains("notes.txt"));
     let slow = ["--set", "storage.readers=1"];
@@ -68,6 +68,20 @@ fn two_runs_give_equal_bytes_and_all_images_with_their_labels() {
 }
 
 #[test]
+fn shards_are_not_sorted_by_class_unless_that_is_asked_for() {
+    let place = Place::new();
+    images(&place);
+    let order = |args: &[&str], out: &str| {
+        place.printed(&[&["datasets", "pack", "images"], args, &["--out", out]].concat());
+        let members = tar_walk::members(&place.path(&format!("{out}/shard-000000.tar")));
+        members.into_iter().map(|member| member.name).collect::<Vec<_>>()
+    };
+    let (mixed, again, sorted) = (order(&[], "a"), order(&[], "b"), order(&["--sorted"], "c"));
+    assert!(sorted.is_sorted() && !mixed.is_sorted());
+    assert_eq!(mixed, again);
+}
+
+#[test]
 fn a_file_name_cannot_act_on_the_terminal() {
     let place = Place::new();
     images(&place);
@@ -81,7 +95,7 @@ fn a_file_name_cannot_act_on_the_terminal() {
 fn system_tools_read_what_was_written() {
     let place = Place::new();
     let images = images(&place);
-    place.printed(&["datasets", "pack", "images", "--out", "out"]);
+    place.printed(&["datasets", "pack", "images", "--sorted", "--out", "out"]);
     let tool = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).current_dir(place.path("out")).output();
         let Ok(output) = output else {
@@ -127,7 +141,8 @@ fn labels_of_another_split_are_kept_to() {
     images(&place);
     place.printed(&["datasets", "pack", "images", "--out", "train"]);
     fs::remove_dir_all(place.path("images/bird")).unwrap();
-    let args = ["datasets", "pack", "images", "--classes", "train/classes.json", "--out", "val"];
+    let args = ["datasets", "pack", "images", "--sorted", "--classes", "train/classes.json"];
+    let args = [&args[..], &["--out", "val"]].concat();
     place.printed(&args);
     let members = tar_walk::members(&place.path("val/shard-000000.tar"));
     assert_eq!((members[0].name.starts_with("cat/"), &members[0].data[..]), (true, &b"1"[..]));

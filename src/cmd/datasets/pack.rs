@@ -30,9 +30,13 @@ pub(crate) struct Flags {
     /// Most bytes of a shard; k, M and G are thousands, millions and milliards
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     max_bytes: u64,
-    /// Puts the images into an order that follows from this number; without it they are sorted
-    #[arg(long, value_name = "SEED")]
-    shuffle: Option<u64>,
+    /// Seed of the order of the images. Samples are mixed over 16 shards while they are read, and in sorted shards these
+    /// have few classes
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    shuffle: u64,
+    /// Leaves the images sorted by class and name, as for an evaluation
+    #[arg(long, conflicts_with = "shuffle")]
+    sorted: bool,
     /// The classes.json of another split, for the same labels
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
@@ -52,8 +56,8 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let classes = flags.classes.as_deref().map(read_classes).transpose()?;
     let mut images = Images::find(folder, classes)?;
     check_out(folder, out)?;
-    if let Some(seed) = flags.shuffle {
-        images.shuffle(seed);
+    if !flags.sorted {
+        images.shuffle(flags.shuffle);
     }
     let limits = Limits { samples: *max_samples, bytes: *max_bytes };
     let plans = plan(&images.images, prefix, limits)?;
