@@ -23,10 +23,13 @@ pub(crate) struct Room {
 // === impl Room ===
 
 impl Room {
-    /// That on this thread's `cores`, where `ranks` ranks of the job are on this host.
+    /// That on this process's `cores`, where `ranks` ranks of the job are on this host.
     pub(crate) fn on(cores: &Cores, ranks: u32) -> Self {
         let usable = available_parallelism().map_or(1, NonZeroUsize::get);
         let allowed = if cores.is_empty() { usable } else { cores.len() };
+        // Where this thread is kept to fewer than the process, it is no quota that limits.
+        let is_quota = usable < Cores::of_this_thread().len();
+        let usable = if is_quota { usable } else { allowed };
         Self::of(usable, allowed, cores_of_job().unwrap_or(allowed), ranks)
     }
 

@@ -36,7 +36,7 @@ pub enum LocalError {
     /// The folder of sockets cannot be used.
     #[error(
         "local services need a folder that only you can enter, and `{}` is not usable: {reason}; set \
-         XDG_RUNTIME_DIR to such a folder", path.display()
+         XDG_RUNTIME_DIR to such a folder, or TMPDIR to one that you can write to", path.display()
     )]
     Folder {
         /// The folder or the file in it.

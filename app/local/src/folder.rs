@@ -22,8 +22,8 @@ use crate::LocalError;
 
 /// Longest path of a socket, without the byte that ends it.
 const SOCKET_PATH_MAX: usize = 107;
-/// Where temporary files lie when `TMPDIR` is too long for the path of a socket.
-const SHORT: &str = "/tmp";
+/// Where temporary files may lie when `TMPDIR` is too long for the path of a socket, or nothing can be written there.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Bytes of `/KEY.sock`.
 const SOCKET_NAME: usize = 1 + 32 + 1 + SOCKET.len();
 const SOCKET: &str = "sock";
@@ -58,13 +58,22 @@ impl RuntimeFolder {
         };
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(is_own);
         let runtime = runtime.map(|runtime| runtime.join("headwater"));
-        let temporary = |folder: &Path| folder.join(format!("headwater-{own}"));
-        let path = [runtime, Some(temporary(&std::env::temp_dir()))]
-            .into_iter()
-            .flatten()
-            .find(|path| path.as_os_str().len() + SOCKET_NAME <= SOCKET_PATH_MAX)
-            .unwrap_or_else(|| temporary(SHORT.as_ref()));
-        Self::at(path)
+        let temporary = |folder: PathBuf| folder.join(format!("headwater-{own}"));
+        let named = std::env::var_os("TMPDIR").filter(|name| !name.is_empty()).map(PathBuf::from);
+        let folders = named.into_iter().chain(TEMPORARY.map(PathBuf::from));
+        Self::first_of(runtime.into_iter().chain(folders.map(temporary)))
+    }
+
+    /// The first that is available, and has room for the path of a socket.
+    fn first_of(paths: impl Iterator<Item = PathBuf>) -> Result<Self, LocalError> {
+        let mut failed = None;
+        for path in paths.filter(|path| path.as_os_str().len() + SOCKET_NAME <= SOCKET_PATH_MAX) {
+            match Self::at(path) {
+                Err(error) => drop(failed.get_or_insert(error)),
+                found => return found,
+            }
+        }
+        Err(failed.expect("some paths are short"))
     }
 
     /// The folder of a socket that somebody named.
@@ -188,6 +197,21 @@ mod tests {
 
     use super::*;
     use crate::token::Token;
+
+    #[test]
+    fn where_nothing_can_be_written_the_next_folder_is_taken() {
+        let top = tempfile::tempdir().unwrap();
+        let missing = top.path().join("missing/own");
+        let next = top.path().join("next");
+        let long = top.path().join("x".repeat(SOCKET_PATH_MAX));
+        let paths = || [long.clone(), missing.clone(), next.clone()].into_iter();
+        assert_eq!(RuntimeFolder::first_of(paths()).unwrap().path, next);
+        let error = RuntimeFolder::first_of(paths().take(2)).unwrap_err().to_string();
+        assert!(
+            error.contains(&missing.display().to_string()) && error.contains("TMPDIR"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_folder_that_others_may_enter_or_that_is_a_link_is_refused() {

@@ -3,18 +3,23 @@
 use std::fs;
 
 /// Variables that name the job, those of schedulers and of torchrun; ranks of one job have the same.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
     "PBS_JOBID",
     "LSB_JOBID",
     "TORCHELASTIC_RUN_ID",
+    "PMIX_NAMESPACE",
     "MASTER_ADDR",
     "MASTER_PORT",
 ];
 /// Variables that say how many ranks of the job there are on this host.
-const LOCAL_RANKS: [&str; 3] =
-    ["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+const LOCAL_RANKS: [&str; 4] = [
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+];
 /// SLURM's: `8(x2),4`, ranks of each node; and which node this is.
 const SLURM_RANKS: &str = "SLURM_STEP_TASKS_PER_NODE";
 const SLURM_NODE: &str = "SLURM_NODEID";

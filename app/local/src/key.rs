@@ -2,11 +2,12 @@
 
 use headwater_config::Config;
 use headwater_core::{Digest, Digester};
+use headwater_storage::listed;
 
 use crate::job::namespace;
 
 /// Identity of the services that a loader wants: equal for those of one job that want the same data
-/// served in the same way. `job` tells it from others of the same user.
+/// served in the same way, of folders with the same files. `job` tells it from others of the same user.
 ///
 /// Neither recipe nor weights count, which services do not know; nor the number of threads, which
 /// follows from each rank's own cores where nobody sets it.
@@ -27,7 +28,14 @@ pub(crate) fn key(config: &Config, job: &str) -> Digest {
     for text in [env!("CARGO_PKG_VERSION"), job, &namespace("net"), &namespace("pid")] {
         digester.bytes(text.as_bytes());
     }
-    digester.bytes(folder.as_os_str().as_encoded_bytes()).bytes(&served).finish()
+    digester.bytes(folder.as_os_str().as_encoded_bytes()).bytes(&served);
+    // Services know what was there when they were started.
+    for dataset in &config.dataset {
+        for text in listed(&dataset.served().shards) {
+            digester.bytes(text.as_bytes());
+        }
+    }
+    digester.finish()
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ struct Acceptor {
     changed: Arc<EventFd>,
     needs: UnboundedSender<Hello>,
     /// Nobody can come any more.
+    token: Token,
     is_shut: bool,
 }
 
@@ -102,13 +103,14 @@ pub fn serve(
         board,
         changed,
         needs,
+        token,
         is_shut: false,
     };
     listening();
     door.attend().map_err(fault)?;
     // Others that start now would put theirs in its place between the look and the removal.
     let _lock = door.folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
-    drop(token);
+    drop(door.token);
     Ok(())
 }
 
@@ -205,7 +207,7 @@ impl Acceptor {
     }
 
     /// Attends to all who wait at the door; says whether there was anybody, or is still.
-    fn let_in(&self) -> bool {
+    fn let_in(&mut self) -> bool {
         let mut came = false;
         while !self.is_shut && self.is_somebody_waiting() {
             let accepted = self.listener.accept();
@@ -229,6 +231,9 @@ impl Acceptor {
                 continue;
             }
             came = true;
+            if let Err(error) = self.token.keep() {
+                tracing::warn!(%error, "a loader will not find the token");
+            }
             let client = Client {
                 stream,
                 presence: self.attendance.enter(),
@@ -338,6 +343,7 @@ pub(crate) mod tests {
             changed: board.listen().unwrap(),
             board,
             needs: unbounded_channel().0,
+            token: Token::make(&RuntimeFolder::of(socket).unwrap(), "door").unwrap(),
             is_shut: false,
         }
     }

@@ -52,6 +52,9 @@ impl InThreads {
         // In a forked process those of its parent are on the list, without their threads.
         let known = known.and_then(|(_, services)| services.upgrade());
         if let Some(services) = known.filter(|services| services.is_at_home()) {
+            if let Some(Err(error)) = services.running().as_mut().map(|it| it.token.keep()) {
+                tracing::warn!(%error, "a loader will not find the token");
+            }
             return Ok(services);
         }
         let services = Arc::new(Self::start(config, threads, watch)?);

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use headwater_config::Config;
 use headwater_core::hex;
@@ -22,6 +23,7 @@ const MODE: u32 = 0o600;
 #[derive(Debug)]
 pub(crate) struct Token {
     path: PathBuf,
+    text: String,
     /// Holds a lock, by which others see that it is in use.
     file: File,
 }
@@ -45,8 +47,22 @@ impl Token {
     }
 
     fn make_at(path: PathBuf) -> Result<Self, LocalError> {
-        let file = write(&path).map_err(|error| LocalError::folder(&path, &error))?;
-        Ok(Self { path, file })
+        let made = drawn::<BYTES>().and_then(|text| Ok((write(&path, &text)?, text)));
+        let (file, text) = made.map_err(|error| LocalError::folder(&path, &error))?;
+        Ok(Self { path, text, file })
+    }
+
+    /// Puts the file back where it was removed, and has it look new to who removes old files.
+    ///
+    /// # Errors
+    /// The folder is gone, or the system is short of something.
+    pub(crate) fn keep(&mut self) -> io::Result<()> {
+        if self.path.try_exists()? {
+            // Where it is another's by now, that one knows.
+            return self.file.set_modified(SystemTime::now());
+        }
+        self.file = write(&self.path, &self.text)?;
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -69,8 +85,7 @@ impl Drop for Token {
     }
 }
 
-fn write(path: &Path) -> io::Result<File> {
-    let token = drawn::<BYTES>()?;
+fn write(path: &Path, token: &str) -> io::Result<File> {
     // Without a lock it would be taken for one of services that were killed: it gets its name when it has one.
     let draft = path.with_extension("draft");
     let _ = fs::remove_file(&draft);
@@ -89,4 +104,26 @@ fn drawn<const BYTES: usize>() -> io::Result<String> {
         filled += getrandom(&mut drawn[filled..], GetRandomFlags::empty())?;
     }
     Ok(hex(&drawn))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_was_removed_is_put_back_and_one_of_others_stays() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::of(&top.path().join("own/any.sock")).unwrap();
+        let mut token = Token::make(&folder, "name").unwrap();
+        let text = fs::read_to_string(token.path()).unwrap();
+        fs::remove_file(token.path()).unwrap();
+        token.keep().unwrap();
+        assert_eq!(fs::read_to_string(token.path()).unwrap(), text);
+        folder.sweep();
+        assert!(token.path().exists(), "it is locked");
+        let other = Token::make(&folder, "name").unwrap();
+        token.keep().unwrap();
+        drop(token);
+        assert_ne!(fs::read_to_string(other.path()).unwrap(), text);
+    }
 }

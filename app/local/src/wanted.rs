@@ -53,7 +53,7 @@ impl Wanted {
 
     /// What services that are shared have to know of this rank.
     pub(crate) fn hello(&self, config: &Config) -> Hello {
-        let cores = Cores::of_this_thread();
+        let cores = Cores::of_this_process();
         let threads = match config.augment.threads {
             0 => Room::on(&cores, self.local_ranks).threads(),
             threads => threads,
@@ -64,7 +64,7 @@ impl Wanted {
     /// Threads that render for this rank only.
     pub(crate) fn threads_of_one(&self, config: &Config) -> usize {
         match config.augment.threads {
-            0 => Room::on(&Cores::of_this_thread(), self.local_ranks).threads_of_one(),
+            0 => Room::on(&Cores::of_this_process(), self.local_ranks).threads_of_one(),
             threads => threads,
         }
     }

@@ -89,6 +89,34 @@ def test_a_folder_of_images_is_all_that_is_needed(folder, place, runtime):
         assert len(left_in(runtime)) == (1 if place else 2), "a token, and a socket"
 
 
+@BOTH
+def test_a_folder_that_has_grown_is_looked_at_anew(folder, place, tmp_path):
+    grown = tmp_path / "photos"
+    shutil.copytree(folder, grown)
+    with load(grown, **place) as before, load(grown, **place) as same:
+        shutil.copy(next(grown.rglob("*.jpg")), next(grown.iterdir()) / "new.jpg")
+        with load(grown, **place) as after:
+            found = [loader.datasets["data"] for loader in (before, same, after)]
+    assert found == [64, 64, 65]
+
+
+def test_a_token_that_a_cleaner_has_removed_is_put_back(folder, runtime):
+    with load(folder) as first:
+        next(iter(first))
+        for token in (runtime / "headwater").glob("*.token"):
+            token.unlink()
+        first.set_epoch(0)
+        with load(folder) as second:
+            assert epoch(second) == epoch(first)
+
+
+def test_a_missing_folder_for_temporary_files_is_no_obstacle(folder, monkeypatch):
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setenv("TMPDIR", "/nowhere/at/all")
+    with load(folder, embedded="threads") as loader:
+        assert next(iter(loader)).step == 0
+
+
 def test_images_without_labels_need_no_word_on_labels(folder, tmp_path):
     for path in folder.rglob("*.jpg"):
         shutil.copy(path, tmp_path)

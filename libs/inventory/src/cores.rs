@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,19 @@ impl Cores {
     pub fn of_this_thread() -> Self {
         let Ok(set) = sched_getaffinity(None) else { return Self::default() };
         Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() }
+    }
+
+    /// Those that any thread of this process may run on: OpenMP with `OMP_PROC_BIND` keeps the main thread to one core.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let ids = tasks.filter_map(|task| task.file_name().to_string_lossy().parse().ok());
+        let mut numbers = Self::of_this_thread().numbers;
+        // One that has ended meanwhile has none.
+        for set in ids.filter_map(Pid::from_raw).filter_map(|id| sched_getaffinity(Some(id)).ok()) {
+            numbers.extend((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)));
+        }
+        Self { numbers }
     }
 
     /// Keeps the calling thread, and those that it starts from now on, to these cores.
@@ -231,6 +245,12 @@ mod tests {
         });
         let (one, inherited) = bound.join().unwrap();
         assert_eq!(one, inherited);
+        let own = std::thread::spawn(move || {
+            one.bind_this_thread().unwrap();
+            Cores::of_this_process()
+        });
+        let all = Cores::of_this_thread();
+        assert_eq!(all.and(&own.join().unwrap()), all, "other threads may run there");
     }
 
     #[test]
