@@ -78,14 +78,20 @@ impl Verb {
             Verb::Run(flags) => Task::new(|it, screen| run::run(it.config, flags, screen))
                 .sets(flags.settings())
                 .needs(Shards),
-            Verb::Receive(flags) => Task::new(|it, screen| receive::run(&it.config, flags, screen))
-                .sets(flags.settings())
-                .needs(Names)
-                .serves(),
-            Verb::Publish(flags) => Task::new(|it, _| publish::run(&it.config))
-                .sets(flags.settings())
-                .needs(Names)
-                .serves(),
+            Verb::Receive(flags) => Task::new(|it, screen| {
+                check_rank(&it)?;
+                receive::run(&it.config, flags, screen)
+            })
+            .sets(flags.settings())
+            .needs(Names)
+            .serves(),
+            Verb::Publish(flags) => Task::new(|it, _| {
+                check_rank(&it)?;
+                publish::run(&it.config)
+            })
+            .sets(flags.settings())
+            .needs(Names)
+            .serves(),
             Verb::Autoscale(flags) => {
                 Task::new(|it, _| autoscale::run(it.config, flags)).sets(flags.settings()).serves()
             }
@@ -108,11 +114,14 @@ impl Verb {
             Verb::Local(flags) => Task::new(|it, _| local::run(it.config, flags)),
             Verb::Host(flags) => Task::new(|it, _| host::run(&it.config, flags)),
             Verb::Config(flags) => Task::new(|it, _| config::run(&it, flags)),
-            Verb::Completions(flags) => Task::bare(|| {
-                completions::run(flags, Cli::whole());
-                Ok(())
-            }),
+            Verb::Completions(flags) => Task::bare(|| completions::run(flags, Cli::whole())),
             Verb::Man(flags) => Task::bare(|| man::run(flags, Cli::whole())),
         }
     }
+}
+
+/// Checks that it is clear which rank this process is.
+fn check_rank(loaded: &Loaded) -> Result<()> {
+    loaded.check_rank()?.iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(())
 }

@@ -170,8 +170,8 @@ impl Config {
     pub fn dataset_uses(&self) -> Result<Vec<DatasetUse>, ConfigError> {
         if self.dataset.is_empty() {
             return Err(ConfigError::Dataset(
-                "no dataset is named: write [[dataset]] in headwater.toml, or name one by \
-                 `--dataset` (Python: `datasets`)"
+                "no dataset is named: write [[dataset]] in headwater.toml, or name one by `--dataset` (Python: give the \
+                 path of your files, `Loader(\"photos/\")`, or a cluster's names by `datasets`)"
                     .to_owned(),
             ));
         }

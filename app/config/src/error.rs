@@ -45,6 +45,14 @@ pub enum ConfigError {
         /// The key and what is wrong with it.
         problem: String,
     },
+    /// It is not clear which rank a process is.
+    #[error(
+        "it is not clear which rank this process is: {fault}; correct that, or set receiver.rank and receiver.world_size"
+    )]
+    Rank {
+        /// What disagrees, or is missing.
+        fault: String,
+    },
     /// A value that cannot work.
     #[error("`{key}` is {value}: {rule}")]
     Value {

@@ -10,7 +10,7 @@ use crate::dataset::HubNeed;
 use crate::error::ConfigError;
 use crate::fault;
 use crate::hub::{HubRoot, Surroundings};
-use crate::launcher;
+use crate::launcher::{Launched, Taken};
 use crate::origin::{FROM_DEFAULT, is_default, origin};
 use crate::renamed::{Renamed, SourceKind};
 use crate::setting::{Setting, listed};
@@ -32,6 +32,7 @@ pub struct Sources {
     file: FileSource,
     variables: Vec<(String, String)>,
     overrides: Vec<Setting>,
+    launched: Option<(String, [u32; 2])>,
 }
 
 /// Which file is read.
@@ -56,6 +57,11 @@ pub struct Loaded {
     figment: Figment,
     variables: Vec<(String, String)>,
     warnings: Vec<String>,
+    /// The launcher has a say in which rank this is.
+    is_launched: bool,
+    /// Why that is not clear.
+    rank_fault: Option<String>,
+    rank_warning: Option<String>,
 }
 
 /// What one source sets.
@@ -82,7 +88,15 @@ impl Sources {
             (None, Some(path)) => FileSource::Named(path.into(), CONFIG_ENV.to_owned()),
             (None, None) => FileSource::WorkingDirectory,
         };
-        Self { file, variables: std::env::vars_os().filter_map(text).collect(), overrides }
+        let variables = std::env::vars_os().filter_map(text).collect();
+        Self { file, variables, overrides, launched: None }
+    }
+
+    /// With rank and number of ranks of a group that this process is in already, in place of what variables of a launcher
+    /// say. `origin` names who made it.
+    #[must_use]
+    pub fn in_group(self, origin: &str, rank: u32, world_size: u32) -> Self {
+        Self { launched: Some((origin.to_owned(), [rank, world_size])), ..self }
     }
 
     /// These settings and nothing else.
@@ -161,13 +175,13 @@ impl Loaded {
         let base =
             Layer { name: FROM_DEFAULT.to_owned(), dict: defaults.into_dict().unwrap_or_default() };
         let mut figment = layers.into_iter().fold(Figment::from(base), Figment::merge);
-        if [launcher::RANK_KEY, launcher::WORLD_SIZE_KEY]
-            .iter()
-            .all(|key| is_default(&figment, key))
-        {
-            for setting in launcher::launched(&sources.variables)? {
-                figment = figment.merge(Layer::of(&setting, &Value::from(0)));
-            }
+        let launched = match &sources.launched {
+            Some((origin, [rank, world_size])) => Launched::by(origin, *rank, *world_size),
+            None => Launched::read(&sources.variables),
+        };
+        let launched = launched.over(&figment);
+        for setting in &launched.settings {
+            figment = figment.merge(Layer::of(setting, &Value::from(0)));
         }
         let mut config = match figment.extract::<Config>() {
             Ok(config) => config,
@@ -184,14 +198,35 @@ impl Loaded {
                 "`recipe.dtype` goes with a preset: this recipe gives each tensor its own";
             return Err(ConfigError::Key { place, problem: problem.to_owned() });
         }
-        let (variables, warnings) = (sources.variables.clone(), renamed.warnings);
-        Ok(Self { config, figment, variables, warnings })
+        let variables = sources.variables.clone();
+        let mut warnings = renamed.warnings;
+        warnings.extend(Setting::mistaken(&variables));
+        let Taken { is_asked: is_launched, fault: rank_fault, warning: rank_warning, .. } =
+            launched;
+        Ok(Self { config, figment, variables, warnings, is_launched, rank_fault, rank_warning })
     }
 
     /// Sentences for the log: keys that have another name now.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Whether a launcher has a say in which rank this is: the configuration does not say it.
+    #[must_use]
+    pub fn is_launched(&self) -> bool {
+        self.is_launched
+    }
+
+    /// Checks that it is clear which rank this process is, before it opens a receiver. Returns a sentence for the log.
+    ///
+    /// # Errors
+    /// Rank or number of ranks is not said, or two disagree on it.
+    pub fn check_rank(&self) -> Result<Option<&str>, ConfigError> {
+        match self.rank_fault.clone() {
+            Some(fault) => Err(ConfigError::Rank { fault }),
+            None => Ok(self.rank_warning.as_deref()),
+        }
     }
 
     /// Where the hub of datasets is.

@@ -1,5 +1,7 @@
 //! One value from outside the file: a variable of the environment, a flag or a keyword.
 
+use crate::fault::nearest;
+use crate::sections::{Section, sections};
 use figment::value::Value;
 use headwater_discovery::split_list;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,8 @@ enum Given {
 
 /// Start of the variables that are settings.
 const PREFIX: &str = "HEADWATER_";
+/// Words in variables that a cluster makes from the names of services.
+const CLUSTER_WORDS: [&str; 2] = ["service", "port"];
 /// The one section that has no keys of its own.
 const DATASET: &str = "DATASET";
 
@@ -78,8 +82,7 @@ impl Setting {
     }
 
     /// Whether a variable of the environment is a setting: `HEADWATER_SECTION__KEY`, and
-    /// `HEADWATER_DATASET`. Others that begin alike are not ours to judge: a cluster makes some
-    /// from the names of services.
+    /// `HEADWATER_DATASET`.
     #[must_use]
     pub fn is_variable(name: &str) -> bool {
         name.strip_prefix(PREFIX).is_some_and(|key| key == DATASET || key.contains("__"))
@@ -96,6 +99,34 @@ impl Setting {
             .collect();
         settings.sort_by(|a, b| a.key.cmp(&b.key));
         settings
+    }
+
+    /// Sentences on variables that begin as a section does and are no settings.
+    pub(crate) fn mistaken(variables: &[(String, String)]) -> Vec<String> {
+        let sentence = |(name, _): &(String, String)| {
+            let ours =
+                name.strip_prefix(PREFIX).filter(|_| !Self::is_variable(name))?.to_lowercase();
+            let of = |section: &Section| {
+                Some(ours.strip_prefix(section.name)?.strip_prefix('_')?.to_owned())
+            };
+            let (section, key) =
+                sections().iter().find_map(|section| Some((section.name, of(section)?)))?;
+            if key.split('_').any(|word| CLUSTER_WORDS.contains(&word)) {
+                return None;
+            }
+            let keys =
+                sections().iter().filter(|known| known.name == section).flat_map(Section::keys);
+            let meant = nearest(&key, keys.map(|key| key.name));
+            let spelled = |key: &str| format!("{PREFIX}{section}__{key}").to_uppercase();
+            Some(match meant {
+                Some(meant) => format!("{name} is ignored: did you mean {}?", spelled(meant)),
+                None => format!(
+                    "{name} is ignored: settings are {}, with two underscores",
+                    spelled("key")
+                ),
+            })
+        };
+        variables.iter().filter_map(sentence).collect()
     }
 
     /// The section that this setting replaces as a whole.
@@ -155,6 +186,33 @@ mod tests {
 
     fn value(text: &str, default: Option<Value>) -> Value {
         typed(text, default.as_ref())
+    }
+
+    #[test]
+    fn a_variable_that_looks_like_a_setting_is_not_ignored_in_silence() {
+        let said = |name: &str| Setting::mistaken(&[(name.to_owned(), "7".to_owned())]);
+        assert_eq!(
+            said("HEADWATER_RECEIVER_BATCH_SAMPLES"),
+            [
+                "HEADWATER_RECEIVER_BATCH_SAMPLES is ignored: did you mean HEADWATER_RECEIVER__BATCH_SAMPLES?"
+            ]
+        );
+        assert_eq!(
+            said("HEADWATER_RECEIVER_XYZ"),
+            [
+                "HEADWATER_RECEIVER_XYZ is ignored: settings are HEADWATER_RECEIVER__KEY, with two underscores"
+            ]
+        );
+        for other in [
+            "HEADWATER_RECEIVER__SEED",
+            "HEADWATER_STORAGE_SERVICE_HOST",
+            "HEADWATER_STORAGE_PORT_7401_TCP_ADDR",
+            "HEADWATER_CONFIG",
+            "HEADWATER_DATASETS_ROOT",
+            "RECEIVER_SEED",
+        ] {
+            assert!(said(other).is_empty(), "{other}");
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[3]
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 START_LIMIT_S = 60
-LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
+             "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE")
 
 # Small crops, so that a test takes its time for what it tests.
 SMALL = {

@@ -14,7 +14,7 @@ def srun(script: Path, *arguments: object, world_size: int = 2, expect: int = 0)
     All ranks must end with the status `expect`.
     """
     # A port below those that Linux hands out by itself follows from the number of the job.
-    job = {"SLURM_JOB_ID": os.getpid(), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": world_size}
+    job = {"SLURM_JOB_ID": os.getpid(), "SLURM_STEP_ID": 0, "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": world_size}
     ranks = []
     for rank in range(world_size):
         own = {**job, "SLURM_PROCID": rank, "SLURM_LOCALID": rank}

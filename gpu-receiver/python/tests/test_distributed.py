@@ -71,14 +71,25 @@ def smi(tmp_path, monkeypatch):
         # torchrun under srun: its ranks are the ones.
         (
             {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "n1,n2",
-             "RANK": "5", "LOCAL_RANK": "2", "WORLD_SIZE": "8", "MASTER_PORT": "29500"},
+             "SLURM_STEP_ID": "0", "RANK": "5", "LOCAL_RANK": "2", "WORLD_SIZE": "8", "MASTER_PORT": "29500"},
             ("torchrun", 5, 2, 8, "n1", 29500),
         ),
         # Empty variables are not set.
         (
             {"RANK": "", "LOCAL_RANK": "", "WORLD_SIZE": " ", "MASTER_ADDR": " ", "MASTER_PORT": "", "SLURM_PROCID": "1",
-             "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1,n2"},
+             "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0",
+             "SLURM_JOB_NODELIST": "n1,n2"},
             ("slurm", 1, 0, 2, "n1", 10217),
+        ),
+        # A batch script is in the allocation, and no rank.
+        (
+            {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_NODELIST": "n1,n2"},
+            ("none", 0, 0, 1, "n1", 10000),
+        ),
+        (
+            {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+             "MASTER_ADDR": "a", "MASTER_PORT": "5"},
+            ("mpi", 3, 1, 4, "a", 5),
         ),
     ],
 )
@@ -102,7 +113,8 @@ def test_variables_that_do_not_do_are_named(variables, problem):
 
 
 def test_other_libraries_get_what_was_empty():
-    env = {"RANK": "", "WORLD_SIZE": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "MASTER_ADDR": "a"}
+    env = {"RANK": "", "WORLD_SIZE": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "MASTER_ADDR": "a",
+           "SLURM_STEP_ID": "0"}
     launch.export(launch.launched({**env, "MASTER_PORT": "5"}), env)
     assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"], env["MASTER_ADDR"]) == ("1", "2", "0", "a")
 

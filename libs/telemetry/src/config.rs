@@ -9,7 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::TelemetryError;
 
 /// Where launchers say the local rank, best first: torchrun and its like, SLURM.
-const LOCAL_RANK_ENVS: [&str; 2] = ["LOCAL_RANK", "SLURM_LOCALID"];
+const LOCAL_RANK_ENVS: [&str; 5] = [
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
+];
 
 /// What a process logs, and where it shows its metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]

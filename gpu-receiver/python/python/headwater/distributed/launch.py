@@ -1,4 +1,4 @@
-"""Which rank a process is, from the variables of its launcher: torchrun, SLURM, or both."""
+"""Which rank a process is, from the variables of its launcher: torchrun, MPI, SLURM, or several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import NamedTuple, Optional
 from ..errors import ConfigError
 
 # Rank and number of ranks, from the first launcher that sets both. `headwater.Loader` has the same order.
-_RANKS = (("torchrun", "RANK", "WORLD_SIZE"), ("slurm", "SLURM_PROCID", "SLURM_NTASKS"))
+_RANKS = (
+    ("torchrun", "RANK", "WORLD_SIZE"),
+    ("mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("mpi", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+    ("mpi", "PMI_RANK", "PMI_SIZE"),
+)
+_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+# Set for what srun starts, and not for a batch script; the shell of salloc has a number that names no step (slurm.h).
+_SLURM_STEP, _SLURM_STEPS_MAX = "SLURM_STEP_ID", 0xFFFFFFF0
 _PORT_FIRST, _PORTS = 10000, 20000  # below the ports that Linux hands out by itself
 
 
@@ -65,22 +74,37 @@ def first_host(nodelist: str) -> str:
 def _ranks(env: Mapping[str, str]) -> tuple[str, int, int]:
     for launcher, rank_name, size_name in _RANKS:
         rank, world_size = _number(env, rank_name), _number(env, size_name)
-        if rank is None or world_size is None:
+        if rank is None or world_size is None or (launcher == "slurm" and not _is_step(env)):
             continue
         if rank >= world_size:
             raise ConfigError(f"{rank_name}={rank} must be below {size_name}={world_size}")
+        _check_half(env, rank, world_size)
         return launcher, rank, world_size
+    _check_half(env, 0, 1)
     return "none", 0, 1
 
 
+def _is_step(env: Mapping[str, str]) -> bool:
+    step = _number(env, _SLURM_STEP)
+    return step is not None and step < _SLURM_STEPS_MAX
+
+
+def _check_half(env: Mapping[str, str], rank: int, world_size: int) -> None:
+    """Raises `ConfigError` if one of torchrun's variables says something else."""
+    for name, found in (("RANK", rank), ("WORLD_SIZE", world_size)):
+        said = _number(env, name)
+        if said is not None and said != found:
+            raise ConfigError(f"{name}={said}, and this process is rank {rank} of {world_size} otherwise: set RANK and WORLD_SIZE")
+
+
 def _local_rank(env: Mapping[str, str], alone: bool) -> int:
-    for name in ("LOCAL_RANK", "SLURM_LOCALID"):
+    for name in _LOCAL_RANKS:
         number = _number(env, name)
         if number is not None:
             return number
     if alone:
         return 0
-    raise ConfigError("LOCAL_RANK is not set: start the ranks with torchrun or srun, or set it")
+    raise ConfigError("LOCAL_RANK is not set: start the ranks with torchrun or srun, or set it (mpirun -x)")
 
 
 def _master_addr(env: Mapping[str, str], alone: bool) -> str:
@@ -93,7 +117,7 @@ def _master_addr(env: Mapping[str, str], alone: bool) -> str:
             return first_host(nodes)
     if alone:
         return "127.0.0.1"
-    raise ConfigError("MASTER_ADDR is not set: start the ranks with torchrun or srun, or set it")
+    raise ConfigError("MASTER_ADDR is not set: start the ranks with torchrun or srun, or set it (mpirun -x)")
 
 
 def _master_port(env: Mapping[str, str], alone: bool) -> int:
@@ -107,7 +131,7 @@ def _master_port(env: Mapping[str, str], alone: bool) -> int:
         return _PORT_FIRST + (job * 31 + step) % _PORTS
     if alone:
         return _PORT_FIRST
-    raise ConfigError("MASTER_PORT is not set: start the ranks with torchrun or srun, or set it")
+    raise ConfigError("MASTER_PORT is not set: start the ranks with torchrun or srun, or set it (mpirun -x)")
 
 
 def _number(env: Mapping[str, str], name: str) -> Optional[int]:
