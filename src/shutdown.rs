@@ -35,6 +35,22 @@ impl Shutdown {
         Ok(Self { asked })
     }
 
+    /// Ends the process where it is asked to before it has begun to work: there is nothing to drain. Until what is returned
+    /// is dropped.
+    pub(crate) fn ends_at_once(&self) -> impl Drop + use<> {
+        struct Aborted(tokio::task::JoinHandle<()>);
+        impl Drop for Aborted {
+            fn drop(&mut self) {
+                self.0.abort();
+            }
+        }
+        let asked = self.clone().asked();
+        Aborted(tokio::spawn(async move {
+            asked.await;
+            process::exit(IMPATIENT);
+        }))
+    }
+
     /// An error once the process was asked to end.
     pub(crate) fn check(&self) -> Result<()> {
         ensure!(!*self.asked.borrow(), "interrupted");

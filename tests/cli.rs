@@ -255,10 +255,38 @@ fn a_storage_node_needs_the_shards_and_a_receiver_only_the_name() {
                 write a key `shards` or `hub` under its [[dataset]]";
     refused(&ended, &[said]);
     assert_eq!(run(&["receive", "--dataset", "photos", "--check-config"]).code, Some(0));
-    let said = "headwater: no dataset is named: write [[dataset]] in headwater.toml, or name one by \
-                `--dataset` (Python: `datasets`)";
+    let said = "headwater: no dataset is named: write [[dataset]] in headwater.toml, or name one by `--dataset` (Python: \
+                give the path of your files, `Loader(\"photos/\")`, or a cluster's names by `datasets`)";
     refused(&run(&["receive"]), &[said]);
     refused(&run(&["publish"]), &[said]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_of_a_script_is_no_fault() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    let program =
+        program.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().expect("the program starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]));
+}
+
+/// It would wait for ten minutes.
+#[test]
+fn a_receiver_that_waits_for_its_storage_ends_when_it_is_asked_to() {
+    // Nobody answers there.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let storage = silent.local_addr().expect("its address").to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    let args = ["receive", "--dataset", "photos", "--set", "receiver.worker_wait_ms=600000"];
+    let program = program.args(args).args(["--storage", &storage]).stderr(Stdio::null());
+    let mut child = program.spawn().expect("the program starts");
+    // It listens for signals before it calls.
+    drop(silent.accept().expect("it calls"));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }
 
 #[test]
