@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headwater_contact_sheet::Sheet;
 use headwater_core::{Manifest, Recipe};
 use headwater_receiver::Batch as Received;
-use pyo3::exceptions::{PyAttributeError, PyKeyError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
@@ -25,11 +25,19 @@ pub(crate) struct Batch {
     received: Received,
     manifests: Arc<[Arc<Manifest>]>,
     recipe: Arc<Recipe>,
+    /// Of the layout's small tensors.
+    copies: Box<[PyOnceLock<Tensor>]>,
     /// Of masks, patches and mixing.
     drawn: PyOnceLock<Vec<Tensor>>,
     /// Fields that differ in size from sample to sample.
     packed: PyOnceLock<Vec<Packed>>,
 }
+
+/// What to say to who takes a batch for a tuple.
+const IS_MAPPING: &str = "a batch has its tensors by name, as `batch.images` or `batch[\"images\"]`: `for images, labels in \
+                          loader.tuples()` gives tuples of PyTorch's tensors";
+/// A method of PyTorch's tensors that a batch is asked for.
+const TO_GPU: &str = "cuda";
 
 /// What a name stands for.
 #[derive(IntoPyObject)]
@@ -47,15 +55,18 @@ impl Batch {
         manifests: Arc<[Arc<Manifest>]>,
         recipe: Arc<Recipe>,
     ) -> Self {
-        Self { received, manifests, recipe, drawn: PyOnceLock::new(), packed: PyOnceLock::new() }
+        let copies = received.layout().tensors().iter().map(|_| PyOnceLock::new()).collect();
+        let (drawn, packed) = (PyOnceLock::new(), PyOnceLock::new());
+        Self { received, manifests, recipe, copies, drawn, packed }
     }
 
     /// All tensors by name. Fields that differ in size are included without padding.
     fn all(&self, py: Python<'_>) -> PyResult<impl Iterator<Item = (String, Tensor)>> {
         let layout = self.received.layout().tensors();
-        let plain = (0..layout.len()).filter(move |index| !self.is_padded(&layout[*index].name));
+        let plain = (0..layout.len()).filter(|index| !self.is_padded(&layout[*index].name));
+        let plain: Vec<Tensor> = plain.map(|index| self.at(py, index)).collect::<PyResult<_>>()?;
         let packed = self.packed(py)?.iter().flat_map(Packed::tensors);
-        let tensors = plain.map(|index| self.at(index)).chain(packed);
+        let tensors = plain.into_iter().chain(packed);
         let all = tensors.chain(self.drawn(py).iter().cloned());
         Ok(all.map(|tensor| (tensor.name().to_owned(), tensor)))
     }
@@ -89,15 +100,20 @@ impl Batch {
         })
     }
 
-    fn at(&self, index: usize) -> Tensor {
-        Tensor::new(self.received.clone(), index)
+    /// A tensor of the layout. A small one is a copy: labels that are kept for a metric hold no slot.
+    fn at(&self, py: Python<'_>, index: usize) -> PyResult<Tensor> {
+        let tensor = Tensor::new(self.received.clone(), index);
+        if !tensor.is_small_on_host() {
+            return Ok(tensor);
+        }
+        self.copies[index].get_or_try_init(py, || tensor.copied()).cloned()
     }
 
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<Option<Named>> {
         let tensors = self.received.layout().tensors();
         let index = tensors.iter().position(|tensor| tensor.name == name);
         if let Some(index) = index.filter(|_| !self.is_padded(name)) {
-            return Ok(Some(Named::Tensor(self.at(index))));
+            return Ok(Some(Named::Tensor(self.at(py, index)?)));
         }
         if let Some(drawn) = self.drawn(py).iter().find(|tensor| tensor.name() == name) {
             return Ok(Some(Named::Tensor(drawn.clone())));
@@ -115,6 +131,9 @@ impl Batch {
     }
 
     fn missing(&self, py: Python<'_>, name: &str) -> String {
+        if name == TO_GPU {
+            return "a batch is moved by `batch.to(\"cuda\")`".to_owned();
+        }
         let all = self.all(py).into_iter().flatten();
         let names: Vec<String> = all.map(|(name, _)| name).collect();
         format!("the batch has no tensor `{name}`: it has {}", names.join(", "))
@@ -167,8 +186,8 @@ impl Batch {
         Ok(substituted)
     }
 
-    /// Digest of the content, in hexadecimal. Equal coordinates give equal digests, whoever made
-    /// the batch. Reads the whole batch.
+    /// Digest of the content as it is now, in hexadecimal. Equal coordinates give equal digests, whoever
+    /// made the batch. Reads the whole batch.
     #[getter]
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         let digest = py.detach(|| self.received.digest()).map_err(raised)?;
@@ -239,8 +258,16 @@ impl Batch {
         self.find(py, name)?.ok_or_else(|| PyAttributeError::new_err(self.missing(py, name)))
     }
 
-    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Named> {
-        self.find(py, name)?.ok_or_else(|| PyKeyError::new_err(self.missing(py, name)))
+    fn __getitem__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Named> {
+        let Ok(name) = name.extract::<String>() else {
+            return Err(PyTypeError::new_err(format!("batch[{name}]: {IS_MAPPING}")));
+        };
+        self.find(py, &name)?.ok_or_else(|| PyKeyError::new_err(self.missing(py, &name)))
+    }
+
+    /// Not of tensors: `items` has them with their names.
+    fn __iter__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(IS_MAPPING))
     }
 
     fn __contains__(&self, py: Python<'_>, name: &str) -> PyResult<bool> {

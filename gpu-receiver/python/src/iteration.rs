@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use crate::batch::Batch;
 use crate::detached::{Detached, detached};
 use crate::errors::{BusyError, raised};
+use crate::group::check_group;
 use crate::pace::LateTicket;
 use crate::profiler::Range;
 use crate::shared::{Shared, before_state, check_epoch};
@@ -144,6 +145,11 @@ impl Iteration {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let _turn = InNext::take(&self.waiting)?;
         let range = Range::begin(py, NEXT)?;
+        if self.ticket.get().is_none()
+            && let Some(launched) = self.shared.launched
+        {
+            check_group(py, launched)?;
+        }
         if !self.finished.load(Ordering::Relaxed)
             && let Some(left) = detached(py, |detached| self.begin(detached))?
         {

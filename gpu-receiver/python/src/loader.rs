@@ -1,31 +1,29 @@
 //! The loader: a receiver that Python opens, iterates, moves and asks.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_core::sampler::{EpochEnd, State, Term};
-use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError, Resume};
+use headwater_receiver::{Position, Receiver, ReceiverError, Resume};
 use headwater_telemetry::Target;
-use pyo3::exceptions::{PyFutureWarning, PyTypeError};
+use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::detached::detached;
-use crate::device::allocator;
 use crate::errors::{ConfigError, StateError, raised};
+use crate::group::group;
 use crate::iteration::Iteration;
+use crate::keywords::{callbacks, collect_left, given, translated, warn};
 use crate::local::{python, scripts};
 use crate::opening::{open, refuse_dataloader_workers};
 use crate::options::{self, Arguments};
-use crate::order::order_arrays;
 use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::ray::Following;
-use crate::reduce::amax_reduce;
 use crate::shared::{Shared, before_state, check_epoch};
 use crate::signature::signature;
 use crate::trace::Trace;
@@ -51,7 +49,8 @@ use crate::{json, telemetry};
 ///     storage, workers: addresses of the two tiers, lists of "host:port", or one string "a:1,b:1".
 ///     ray: name of a service that `headwater.ray.start` has started, in place of these addresses.
 ///     rank, world_size: this process's place among those that share the global batch; by default
-///         from the launcher's variables (`RANK`, `WORLD_SIZE`, or SLURM's).
+///         those of `torch.distributed` where a group is made, else from the launcher's variables
+///         (torchrun, Open MPI, MVAPICH, MPICH, `srun`). Only `world_size=1`: the only rank.
 ///     device: "cpu", or "cuda:0" and so on: where batches are handed out.
 ///     device_allocator: "torch", or a function that takes a number of bytes and returns an array
 ///         on the GPU.
@@ -98,15 +97,18 @@ impl Loader {
 
     /// Opens a receiver. See the class.
     #[new]
-    #[pyo3(signature = (data=None, *, config=None, **options))]
+    #[pyo3(signature = (data=None, batch_size=None, *, config=None, **options))]
     fn new(
         py: Python<'_>,
         data: Option<&Bound<'_, PyAny>>,
+        batch_size: Option<&Bound<'_, PyAny>>,
         config: Option<PathBuf>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         refuse_dataloader_workers(py)?;
+        collect_left(py)?;
         let options = options.cloned().unwrap_or_else(|| PyDict::new(py));
+        let data = translated(&options, data, batch_size)?;
         let callbacks = callbacks(&options)?;
         let progress = Progress::take(&options)?;
         let following = Following::begin(&options)?;
@@ -115,10 +117,11 @@ impl Loader {
             _ => serde_json::Map::new(),
         };
         let arguments = Arguments {
-            data: data.map(json::from_python).transpose()?,
+            data: data.as_ref().map(json::from_python).transpose()?,
             config,
             keywords,
             scripts: scripts(py)?,
+            group: group(py)?,
             python: python(py)?,
         };
         let mut options = options::gather(arguments).map_err(ConfigError::new_err)?;
@@ -141,6 +144,7 @@ impl Loader {
         warn(py, &options.warnings)?;
         let (shown, security) = (options.telemetry.clone(), options.security.clone());
         let (rank, world_size) = (options.receiver.rank, options.receiver.world_size);
+        let launched = options.is_launched.then_some((rank, world_size));
         telemetry::trace(py, &options.telemetry, rank, world_size)?;
         let trace_bytes_max = options.telemetry.trace_bytes_max;
         let opened = open(py, options, callbacks, progress)?;
@@ -152,7 +156,9 @@ impl Loader {
             if opened.receiver.config().resume != Resume::No {
                 pace.resumed_at(opened.receiver.position());
             }
-            Ok(Self { shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max)) })
+            Ok(Self {
+                shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max, launched)),
+            })
         })
     }
 
@@ -162,6 +168,20 @@ impl Loader {
         // Who has closed it, or forked, hears of it here.
         self.with(py, |_| Ok(()))?;
         Ok(Iteration::new(Arc::clone(&self.shared)))
+    }
+
+    /// The batches of an iteration as tuples of PyTorch's tensors, in the order of the recipe:
+    /// `for images, labels in loader.tuples():`.
+    fn tuples<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("headwater.sampling")?.getattr("tuples")?.call1((slf,))
+    }
+
+    /// Batches have no numbers here.
+    fn __getitem__(&self, number: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyTypeError::new_err(format!(
+            "loader[{number}]: batches come in order, `for batch in loader`; `seek(epoch, step)` goes to one. It needs no \
+             DataLoader around it"
+        )))
     }
 
     /// Steps of the current epoch, the same on every rank.
@@ -197,9 +217,16 @@ impl Loader {
     /// epochs of training for a validation loader that has one.
     #[pyo3(name = "_follow_epoch")]
     fn follow_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
+        let (epochs, block) =
+            self.with(py, |r| Ok((r.config().epochs, r.config().shuffle_block)))?;
+        if epochs == 1 && epoch > 0 && block != Some(0) {
+            let text = c"this loader has `epochs` = 1, and gives the same batches in each epoch of the training: leave `epochs` \
+                         out, unless it is for validation (`shuffle=False`)";
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), text, 1)?;
+        }
         detached(py, |detached| {
             let receiver = self.shared.receiver(detached)?;
-            let epoch = if receiver.config().epochs == 1 { 0 } else { epoch };
+            let epoch = if epochs == 1 { 0 } else { epoch };
             check_epoch(&receiver, epoch)?;
             let start = self.shared.pace(detached)?.follow_epoch(epoch);
             start.map_or(Ok(()), |start| receiver.seek(start).map_err(raised))
@@ -445,35 +472,6 @@ impl Loader {
         let names = PyList::new(py, names.collect::<Vec<_>>())?.repr()?;
         Ok(format!("<headwater.Loader {names} rank={rank}/{world_size} batch_size={batch}>"))
     }
-}
-
-/// Warns of keys of the configuration that have another name now, as Python does.
-pub(crate) fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
-    let category = py.get_type::<PyFutureWarning>();
-    for warning in warnings {
-        let text = CString::new(warning.as_str())?;
-        PyErr::warn(py, &category, &text, 1)?;
-    }
-    Ok(())
-}
-
-/// The keywords that are functions or arrays, taken out of the others.
-fn callbacks(options: &Bound<'_, PyDict>) -> PyResult<Callbacks> {
-    let (amax_reduce, device_allocator) = (amax_reduce(options)?, allocator(options)?);
-    // A `torch.device` as well as its name.
-    if let Some(device) = options.get_item("device")?.filter(|device| !device.is_none()) {
-        options.set_item("device", device.str()?)?;
-    }
-    Ok(Callbacks { amax_reduce, device_allocator, order: order_arrays(options)?, host: None })
-}
-
-/// The keywords that were given; `None` means not given.
-fn given(options: &Bound<'_, PyDict>) -> PyResult<Value> {
-    let given = PyDict::new(options.py());
-    for (key, value) in options.iter().filter(|(_, value)| !value.is_none()) {
-        given.set_item(key, value)?;
-    }
-    json::from_python(given.as_any())
 }
 
 /// Python's plain data as a type of ours, or why it is not.

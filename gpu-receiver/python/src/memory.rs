@@ -11,6 +11,9 @@ use crate::errors::raised;
 /// Alignment of memory of our own, as DLPack wishes it; a slot's tensors have it anyway.
 const ALIGN_BYTES: usize = 256;
 
+/// A tensor below this is handed out as a copy.
+const SMALL_BYTES: u64 = 64 << 10;
+
 /// Where a tensor's elements lie, C order.
 #[derive(Clone)]
 pub(crate) enum Memory {
@@ -57,6 +60,11 @@ impl Memory {
             }
             Self::Own { bytes, .. } => bytes.len as u64,
         }
+    }
+
+    /// Whether it is a copy that is handed out: all labels and fields of scalars are.
+    pub(crate) fn is_small(&self) -> bool {
+        self.len_bytes() < SMALL_BYTES || self.shape().len() == 1
     }
 
     /// The batch, where it lies on a GPU.

@@ -43,6 +43,8 @@ pub(crate) struct Arguments {
     pub(crate) keywords: Table,
     /// Folders that may have the program.
     pub(crate) scripts: Vec<PathBuf>,
+    /// Rank and number of processes of PyTorch's group, where one is made.
+    pub(crate) group: Option<(u32, u32)>,
     /// This process's Python, and folders of the user's own modules.
     pub(crate) python: (PathBuf, Vec<PathBuf>),
 }
@@ -61,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) security: AccessConfig,
     /// Where the filter of log lines came from.
     pub(crate) log_origin: String,
+    /// Rank and number of ranks are a launcher's, or PyTorch's.
+    pub(crate) is_launched: bool,
     /// What to log about the configuration.
     pub(crate) warnings: Vec<String>,
 }
@@ -102,10 +106,14 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     let scripts = arguments.scripts.clone();
     let python = arguments.python.clone();
     let place = arguments.take_place()?;
-    let Arguments { data, config, keywords, .. } = arguments;
-    let sources =
+    let Arguments { data, config, keywords, group, .. } = arguments;
+    let mut sources =
         Sources::of_process(config.as_deref(), "keyword config", settings(data, keywords)?);
+    if let Some((rank, world_size)) = group {
+        sources = sources.in_group("torch.distributed", rank, world_size);
+    }
     let mut loaded = Loaded::read(&sources)?;
+    let warning = loaded.check_rank()?.map(str::to_owned);
     let need = if place.is_some() { HubNeed::Shards } else { HubNeed::Names };
     loaded.find_in_hub(need)?;
     take_python(&mut loaded, &python);
@@ -121,7 +129,7 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         let config = Box::new(loaded.config.clone());
         Host { config, scripts }
     });
-    let warnings = loaded.warnings().to_vec();
+    let warnings = loaded.warnings().iter().cloned().chain(warning).collect();
     Ok(Options {
         host,
         warnings,
@@ -130,8 +138,9 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         recipe: loaded.config.recipe.recipe()?,
         datasets: loaded.config.dataset_uses()?,
         telemetry,
-        security: loaded.config.security,
+        security: loaded.config.security.clone(),
         log_origin,
+        is_launched: loaded.is_launched(),
     })
 }
 

@@ -7,7 +7,7 @@ use headwater_core::recipe::FieldSpec;
 use headwater_receiver::Packed as Received;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PySlice, PyString};
+use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
 
 use crate::memory::Aligned;
 use crate::tensor::Tensor;
@@ -63,6 +63,33 @@ impl Packed {
 
 #[pymethods]
 impl Packed {
+    /// A field of this name from the bytes of all samples, and where each one's begin and the last one's end.
+    #[new]
+    fn from_parts(name: String, is_text: bool, data: &[u8], offsets: Vec<i64>) -> PyResult<Self> {
+        let ends = offsets.last().copied();
+        if offsets.first() != Some(&0)
+            || !offsets.is_sorted()
+            || ends != i64::try_from(data.len()).ok()
+        {
+            return Err(PyValueError::new_err(format!(
+                "`{name}`: offsets begin with 0, do not fall, and end with the number of bytes, {}",
+                data.len()
+            )));
+        }
+        let bytes = Arc::new(Aligned::of(data));
+        Ok(Self { name, is_text, bytes, ends: offsets.into() })
+    }
+
+    /// For `pickle` and `copy`.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let (py, field) = (slf.py(), slf.get());
+        let data = PyBytes::new(py, field.bytes.as_slice());
+        let parts = (&field.name, field.is_text, data, field.ends.to_vec());
+        Ok((slf.get_type(), parts.into_pyobject(py)?))
+    }
+
     /// The bytes of all samples, one after the other: `u8[bytes]`.
     #[getter]
     fn data(&self) -> Tensor {

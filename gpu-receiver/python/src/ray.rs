@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use serde_json::Value;
 
 use crate::errors::ConfigError;
-use crate::loader::warn;
+use crate::keywords::warn;
 use crate::options::{ADDRESSES, RAY};
 use crate::{data, json};
 

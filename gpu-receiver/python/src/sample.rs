@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headwater_core::Manifest;
 use headwater_receiver::Batch;
 use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
 
 /// A sample of a batch: its source, key and label.
 #[pyclass(frozen, get_all, eq, module = "headwater")]
@@ -56,6 +57,32 @@ impl Sample {
 
 #[pymethods]
 impl Sample {
+    /// All of it, in the order of its attributes.
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "a record, as it is pickled")]
+    fn new(
+        dataset: String,
+        shard: String,
+        index: u32,
+        id: u64,
+        pass_index: u32,
+        key: String,
+        label: i64,
+        substituted: Option<String>,
+    ) -> Self {
+        Self { dataset, shard, index, id, pass_index, key, label, substituted }
+    }
+
+    /// For `pickle` and `copy`.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let (py, sample) = (slf.py(), slf.get());
+        let Self { dataset, shard, index, id, pass_index, key, label, substituted } = sample;
+        let all = (dataset, shard, index, id, pass_index, key, label, substituted);
+        Ok((slf.get_type(), all.into_pyobject(py)?))
+    }
+
     fn __repr__(&self) -> String {
         let Self { dataset, shard, index, key, label, .. } = self;
         let stands_in = if self.substituted.is_some() { " substituted" } else { "" };

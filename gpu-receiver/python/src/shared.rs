@@ -1,7 +1,7 @@
 //! What a loader and its iterations share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use headwater_core::{Manifest, Recipe};
 use headwater_local::{LocalError, Services};
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) running: Arc<Running>,
     /// That an iteration was left was said.
     pub(crate) has_warned: AtomicBool,
+    /// Rank and number of ranks where they were not given: PyTorch's group, once it is made, has the same.
+    pub(crate) launched: Option<(u32, u32)>,
     /// Bytes at which a trace ends by default.
     pub(crate) trace_bytes_max: u64,
     made_in: u32,
@@ -62,16 +64,34 @@ pub(crate) fn before_state(epoch: u32, Position { epoch: resumed, step }: Positi
     ))
 }
 
+/// Loaders of this process that are there.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+// === impl Held ===
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 // === impl Shared ===
 
 impl Shared {
+    /// Loaders of this process that are there, closed or not.
+    pub(crate) fn live() -> usize {
+        LIVE.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn new(
         opened: Opened,
         following: Option<Following>,
         pace: Pace,
         trace_bytes_max: u64,
+        launched: Option<(u32, u32)>,
     ) -> Self {
         let Opened { receiver, services } = opened;
+        LIVE.fetch_add(1, Ordering::Relaxed);
         Self {
             manifests: receiver.manifests().into(),
             recipe: Arc::new(receiver.recipe().clone()),
@@ -83,6 +103,7 @@ impl Shared {
             running: pace.running(),
             pace: CallingLock::new(pace),
             has_warned: AtomicBool::new(false),
+            launched,
             trace_bytes_max,
             made_in: std::process::id(),
         }

@@ -15,14 +15,14 @@ const FIRST: [(&str, Option<&str>); 4] =
 /// The key of `[receiver]` that is called `batch_size` here.
 const BATCH: (&str, &str) = ("batch_samples", "batch_size");
 /// Keys that are written only where they are set.
-const UNSET: [&str; 3] = ["masks", "mixing", "patches"];
+const UNSET: [&str; 4] = ["masks", "mixing", "patches", "shuffle_block"];
 /// Keys whose value follows from the trainer where nothing sets them.
 const OWN: [&str; 2] = ["python", "python_path"];
 /// Keywords that are functions, those that go with `data`, and a service's name.
 const LAST: [&str; 6] =
     ["device_allocator", "amax_reduce", "embedded", "augment_threads", "progress", "ray"];
 
-/// An `inspect.Signature` of `Loader(data=None, *, ..)`.
+/// An `inspect.Signature` of `Loader(data=None, batch_size=32, *, ..)`.
 pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let inspect = py.import("inspect")?;
     let kinds = inspect.getattr("Parameter")?;
@@ -33,17 +33,16 @@ pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         parameters.append(kinds.call((name, kinds.getattr(kind)?), Some(&options))?)
     };
     let none = || py.None().into_bound(py);
-    add("data", "POSITIONAL_OR_KEYWORD", none())?;
-    let keyword = |name: &str, default| add(name, "KEYWORD_ONLY", default);
-    for (name, default) in FIRST {
-        keyword(name, default.into_pyobject(py)?.into_any())?;
-    }
     let defaults = json::to_python(py, &ReceiverConfig::default())?;
     let defaults = defaults.cast_into::<PyDict>()?;
     let (key, name) = BATCH;
-    if let Some(samples) = defaults.get_item(key)? {
-        defaults.del_item(key)?;
-        keyword(name, samples)?;
+    let samples = defaults.get_item(key)?.unwrap_or_else(none);
+    defaults.del_item(key)?;
+    add("data", "POSITIONAL_OR_KEYWORD", none())?;
+    add(name, "POSITIONAL_OR_KEYWORD", samples)?;
+    let keyword = |name: &str, default| add(name, "KEYWORD_ONLY", default);
+    for (name, default) in FIRST {
+        keyword(name, default.into_pyobject(py)?.into_any())?;
     }
     for (key, default) in defaults.iter() {
         let key: String = key.extract()?;

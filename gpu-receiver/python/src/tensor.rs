@@ -12,10 +12,13 @@ use crate::device::{Order, order};
 use crate::dlpack::{CPU, CUDA, Device, Export};
 use crate::memory::{Aligned, Memory, dtype_of};
 
+/// What NumPy asks for.
+const INTERFACE: &str = "__array_interface__";
+
 /// A tensor in the receiver's memory or on its GPU. The memory is not used again while the tensor
-/// lives.
+/// lives. Labels, and all tensors with one axis or of less than 64 KiB, have memory of their own.
 ///
-/// C order. You must not write to it: make a copy, or use an operation that makes one.
+/// C order. What you write to it changes this batch and its `digest`, and nothing else; of a copy, not the `digest`.
 #[pyclass(frozen, module = "headwater")]
 #[derive(Clone)]
 pub(crate) struct Tensor {
@@ -33,6 +36,18 @@ impl Tensor {
         let tensor = &batch.layout().tensors()[index];
         let (dtype, fp8) = (dtype_of(&batch, index), batch.fp8(tensor));
         Self { memory: Memory::Slot { batch, index }, dtype, fp8 }
+    }
+
+    /// Whether it is so small that a copy is handed out.
+    pub(crate) fn is_small_on_host(&self) -> bool {
+        self.memory.is_small() && self.memory.on_device().is_none()
+    }
+
+    /// The same in memory of its own.
+    pub(crate) fn copied(&self) -> PyResult<Self> {
+        let (name, shape) = (self.memory.name().to_owned(), self.memory.shape());
+        let bytes = Arc::new(self.memory.copy()?);
+        Ok(Self { memory: Memory::Own { name, shape, bytes }, ..self.clone() })
     }
 
     /// A tensor that lies in no slot.
@@ -65,6 +80,20 @@ impl Tensor {
                 self.memory.name()
             )),
         }
+    }
+
+    fn torch_itself<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let torch = py.import("torch")?;
+        // PyTorch before 2.11 does not know DLPack's FP8 types; older ones do not know booleans.
+        let viewed = match self.dtype {
+            Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => "float8_e4m3fn",
+            Dtype::E8m0 => "float8_e8m0fnu",
+            Dtype::Bool => "bool",
+            _ => return torch.call_method1("from_dlpack", (self.clone(),)),
+        };
+        let bytes = Self { dtype: Dtype::U8, ..self.clone() };
+        let bytes = torch.call_method1("from_dlpack", (bytes,))?;
+        bytes.call_method1("view", (torch.getattr(viewed)?,))
     }
 
     fn export(&self) -> Export {
@@ -274,19 +303,23 @@ impl Tensor {
         }
     }
 
-    /// The tensor as a `torch.Tensor`, without a copy.
+    /// The tensor as a `torch.Tensor`, without a further copy.
     pub(crate) fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let torch = py.import("torch")?;
-        // PyTorch before 2.11 does not know DLPack's FP8 types; older ones do not know booleans.
-        let viewed = match self.dtype {
-            Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => "float8_e4m3fn",
-            Dtype::E8m0 => "float8_e8m0fnu",
-            Dtype::Bool => "bool",
-            _ => return torch.call_method1("from_dlpack", (self.clone(),)),
-        };
-        let bytes = Self { dtype: Dtype::U8, ..self.clone() };
-        let bytes = torch.call_method1("from_dlpack", (bytes,))?;
-        bytes.call_method1("view", (torch.getattr(viewed)?,))
+        let tensor = self.torch_itself(py)?;
+        // As on the host.
+        let is_copied = self.memory.on_device().is_some() && self.memory.is_small();
+        if is_copied { tensor.call_method0("clone") } else { Ok(tensor) }
+    }
+
+    fn __getattr__(&self, name: &str) -> PyResult<()> {
+        // Python asks here once more for what is there and has raised this error.
+        if name == INTERFACE {
+            let without = || format!("NumPy has no {}", self.dtype);
+            return Err(PyAttributeError::new_err(self.on_host().err().unwrap_or_else(without)));
+        }
+        Err(PyAttributeError::new_err(format!(
+            "a headwater.Tensor has no `{name}`: take `.torch()`, which is a torch.Tensor, or `.numpy()`"
+        )))
     }
 
     fn __repr__(&self) -> String {

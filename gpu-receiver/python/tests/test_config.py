@@ -1,5 +1,6 @@
 """Where a loader's configuration comes from, and what is said when it is wrong."""
 
+import re
 import sys
 import warnings
 
@@ -10,8 +11,8 @@ from conftest import SMALL
 
 
 NO_DATASET = (
-    "no dataset is named: write [[dataset]] in headwater.toml, or name one by `--dataset` (Python: "
-    "`datasets`)"
+    "no dataset is named: write [[dataset]] in headwater.toml, or name one by `--dataset` (Python: give the "
+    "path of your files, `Loader(\"photos/\")`, or a cluster's names by `datasets`)"
 )
 PRESETS = (
     "dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, imagenet-train, imagenet-eval, "
@@ -29,8 +30,8 @@ PRESETS = (
         ({"datasets": "a", "batchsize": 4}, "unknown keyword `batchsize`: did you mean `batch_size`?"),
         ({"datasets": "a", "worker": "a:1"}, "unknown keyword `worker`: did you mean `workers`?"),
         (
-            {"datasets": "a", "pin_memory": True},
-            "unknown keyword `pin_memory`: the keys of [receiver] and [links] in docs/configuration.md are "
+            {"datasets": "a", "bananas": True},
+            "unknown keyword `bananas`: the keys of [receiver] and [links] in docs/configuration.md are "
             "keywords, and datasets, recipe, dtype, batch_size",
         ),
         (
@@ -46,7 +47,7 @@ PRESETS = (
             {"datasets": "a", "batch_size": 70000},
             "receiver.batch_samples is 70000: must be from 1 to 65536",
         ),
-        ({"datasets": "a", "rank": 3}, "receiver.rank is 3: must be below receiver.world_size"),
+        ({"datasets": "a", "rank": 3, "world_size": 3}, "receiver.rank is 3: must be below receiver.world_size"),
         (
             {"datasets": "a", "links": ["smoke"]},
             'receiver.links is "smoke": must be one of "shm" "rdma" "ucx" "tcp"',
@@ -158,6 +159,7 @@ def test_a_dtype_of_pytorch_is_taken(make):
         make(recipe="imagenet-eval", dtype=dtype("torch.float64"))
 
 
+STEP = {"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_STEP_ID": "0"}
 FILE = """
 [[dataset]]
 name = "photos"
@@ -206,7 +208,7 @@ def test_settings_of_links_are_keywords_and_their_old_names_warn(make, tmp_path)
     assert (config["tcp_listen"], config["rdma_queue_pairs"]) == ("127.0.0.1:0", 2)
     file = tmp_path / "headwater.toml"
     file.write_text(FILE + 'rdma_device = "mlx5_0"\n')
-    with pytest.warns(FutureWarning, match=r"`receiver.rdma_device` is `links.rdma_device` now"):
+    with pytest.warns(UserWarning, match=r"`receiver.rdma_device` is `links.rdma_device` now"):
         assert make(config=file).config["rdma_device"] == "mlx5_0"
 
 
@@ -215,7 +217,7 @@ def test_a_service_on_ray_warns_of_old_names(tmp_path):
 
     file = tmp_path / "headwater.toml"
     file.write_text("[augment]\nshm_allow_uids = [7]\n")
-    with pytest.warns(FutureWarning, match=r"`augment.shm_allow_uids` is `links.shm_allow_uids` now"):
+    with pytest.warns(UserWarning, match=r"`augment.shm_allow_uids` is `links.shm_allow_uids` now"):
         text, _ = service_config({"photos": "photos.tar"}, file, {}, 1, False)
     assert "shm_allow_uids = [7]" in text
 
@@ -242,12 +244,17 @@ def test_a_recipe_may_be_a_file_of_its_own(make, tmp_path):
     [
         ({}, {}, (0, 1)),
         ({"RANK": "1", "WORLD_SIZE": "2"}, {}, (1, 2)),
-        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (3, 4)),
-        ({"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (1, 2)),
-        ({"RANK": "1", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (3, 4)),
-        ({"RANK": "", "WORLD_SIZE": "2", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (3, 4)),
+        (STEP, {}, (3, 4)),
+        ({"RANK": "1", "WORLD_SIZE": "2", **STEP}, {}, (1, 2)),
+        ({"RANK": "", "WORLD_SIZE": "4", **STEP}, {}, (3, 4)),
         ({"RANK": "", "WORLD_SIZE": ""}, {}, (0, 1)),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, {}, (1, 2)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, {}, (1, 2)),
         ({"RANK": "1", "WORLD_SIZE": "2"}, {"rank": 0, "world_size": 1}, (0, 1)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, {"world_size": 1}, (0, 1)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, {"world_size": 2}, (1, 2)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, {"rank": 1}, (1, 2)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, {"rank": 2, "world_size": 3}, (2, 3)),
     ],
 )
 def test_the_launcher_says_the_rank(make, monkeypatch, variables, options, expected):
@@ -255,6 +262,40 @@ def test_the_launcher_says_the_rank(make, monkeypatch, variables, options, expec
         monkeypatch.setenv(name, value)
     config = make(**options).config
     assert (config["rank"], config["world_size"]) == expected
+
+
+@pytest.mark.parametrize(
+    "variables, options, fault",
+    [
+        ({"WORLD_SIZE": "2"}, {}, "WORLD_SIZE says 2, and nothing says the rank"),
+        ({"RANK": "1"}, {}, "RANK says 1, and nothing says the number of ranks"),
+        ({"WORLD_SIZE": "8", **STEP}, {}, "WORLD_SIZE says 8, and SLURM_NTASKS says 4"),
+        ({}, {"world_size": 4}, r"receiver.world_size \(keyword world_size\) says 4, and nothing says the rank"),
+        (STEP, {"world_size": 8}, r"receiver.world_size \(keyword world_size\) says 8, and SLURM_NTASKS says 4"),
+        (STEP, {"rank": 0}, r"receiver.rank \(keyword rank\) says 0, and SLURM_PROCID says 3"),
+    ],
+)
+def test_a_rank_that_is_not_clear_is_refused(make, monkeypatch, variables, options, fault):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(headwater.ConfigError, match=f"not clear which rank this process is: {fault}; correct that, or set receiver.rank"):
+        make(**options)
+
+
+def test_a_batch_script_is_one_rank_and_hears_of_it(make, monkeypatch):
+    for name, value in {**STEP, "SLURM_PROCID": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_STEP_ID")
+    with pytest.warns(UserWarning, match="SLURM_NTASKS is 4, and this process was not started by srun"):
+        loader = make()
+    assert (loader.config["rank"], loader.config["world_size"]) == (0, 1)
+
+
+def test_a_variable_that_looks_like_a_setting_is_named(make, monkeypatch):
+    monkeypatch.setenv("HEADWATER_RECEIVER_SEED", "7")
+    ignored = "HEADWATER_RECEIVER_SEED is ignored: did you mean HEADWATER_RECEIVER__SEED?"
+    with pytest.warns(UserWarning, match=re.escape(ignored)):
+        assert make().config["seed"] == 0
 
 
 def test_a_service_on_ray_asks_for_ray(monkeypatch):

@@ -13,7 +13,7 @@ from conftest import PROJECT, SMALL, program
 PHOTOS = '[[dataset]]\nname = "photos"\n'
 # A table of `[recipe]` with small views, as TOML.
 EVAL = 'preset = "imagenet-eval"\ndtype = "u8"'
-LAUNCHED = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}
+LAUNCHED = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
 VIEW = {"crop": {"kind": "random_resized", "scale": [0.3, 1.0], "ratio": [0.75, 1.3]}}
 
 
@@ -55,7 +55,7 @@ SETTINGS = [
     ("[publish]\nqueue_batches = 2\n[scaling]\nworkers_max = 3\n[autoscale]\nlook_ms = 5", {}, {}),
     ("", LAUNCHED, {}),
     ("", LAUNCHED, {"receiver.rank": 0, "receiver.world_size": 1}),
-    ("[receiver]\nworld_size = 3\nbatch_samples = 8", LAUNCHED, {}),
+    ("[receiver]\nworld_size = 2\nbatch_samples = 8", LAUNCHED, {}),
     ("", {}, {"receiver.links": "tcp", "receiver.resume_allow": ["seed", "order"]}),
     ("", {}, {"receiver.epoch_end": {"steps": 605}, "receiver.window_batches": 3}),
     ("", {}, {"receiver.epoch_end": "short_last", "receiver.hedge_median_multiple": 2.5}),
@@ -161,11 +161,12 @@ ERRORS = [
         "",
         {"RANK": "first", "WORLD_SIZE": "2"},
         {},
-        "RANK: `first` is not a number of ranks: invalid digit found in string; correct it, or set "
+        "it is not clear which rank this process is: RANK: `first` is not a number of ranks: invalid digit found in string; correct that, or set "
         "receiver.rank and receiver.world_size",
     ),
     ("[receiver]\nbatch_samples = 0", {}, {}, "receiver.batch_samples is 0: must be from 1 to 65536"),
-    ("[receiver]\nrank = 3", {}, {}, "receiver.rank is 3: must be below receiver.world_size"),
+    ("[receiver]\nrank = 3", {}, {}, "it is not clear which rank this process is: receiver.rank (headwater.toml) says 3, and nothing says the number of ranks; "
+     "correct that, or set receiver.rank and receiver.world_size"),
     ("[receiver]\nworkers = []", {}, {}, "receiver.workers is []: give one address at least, host:port"),
     ("[security]\ntcp_tls = true", {}, {}, "security.tcp_tls = true: needs ca_file, cert_file, key_file"),
     (

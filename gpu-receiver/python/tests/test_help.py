@@ -12,8 +12,8 @@ STUB = Path(headwater.__file__).with_name("__init__.pyi")
 
 def test_the_signature_has_every_argument_with_its_default(make):
     parameters = inspect.signature(headwater.Loader).parameters
-    assert list(parameters)[:6] == ["data", "config", "datasets", "recipe", "dtype", "batch_size"]
-    assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "data")
+    assert list(parameters)[:6] == ["data", "batch_size", "config", "datasets", "recipe", "dtype"]
+    assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name not in ("data", "batch_size"))
     # What a loader that is told nothing else of them has.
     config = make().config
     said = {"storage", "workers", "batch_samples", "python", "python_path"}
@@ -23,7 +23,7 @@ def test_the_signature_has_every_argument_with_its_default(make):
     }
     assert parameters["batch_size"].default == 32
     assert parameters["workers"].default == ["127.0.0.1:7402"]
-    assert all(parameters[key].default is None for key in ("masks", "mixing", "patches", "python", "python_path"))
+    assert all(parameters[key].default is None for key in ("masks", "mixing", "patches", "python", "python_path", "shuffle_block"))
 
 
 def test_every_argument_is_one_that_the_loader_takes(make):
@@ -39,7 +39,7 @@ def test_every_argument_is_one_that_the_loader_takes(make):
 
 def test_help_shows_the_signature_and_the_arguments():
     text = pydoc.render_doc(headwater.Loader, renderer=pydoc.plaintext)
-    assert "class Loader(builtins.object)\n |  Loader(data=None, *, config=None, datasets=None, recipe='dinov2'," in text
+    assert "class Loader(builtins.object)\n |  Loader(data=None, batch_size=32, *, config=None, datasets=None, recipe='dinov2'," in text
     for argument in ("data:", "datasets:", "recipe:", "batch_size:", "rank, world_size:", "device_allocator:"):
         assert argument in text
     assert "load_state_dict(self, /, state_dict, *, allow=None)" in text

@@ -112,11 +112,11 @@ def test_bytes_stay_as_long_as_an_array_does(make):
 
 HOLDERS = [
     lambda batch: batch,
-    lambda batch: batch.labels,
-    lambda batch: batch.labels.numpy(),
-    lambda batch: numpy.from_dlpack(batch.labels),
-    lambda batch: batch.labels.__dlpack__(max_version=(1, 0)),
-    lambda batch: batch.labels.__dlpack__(),
+    lambda batch: batch.global_crops,
+    lambda batch: batch.global_crops.numpy(),
+    lambda batch: numpy.from_dlpack(batch.global_crops),
+    lambda batch: batch.global_crops.__dlpack__(max_version=(1, 0)),
+    lambda batch: batch.global_crops.__dlpack__(),
 ]
 
 
@@ -133,6 +133,14 @@ def test_every_kind_of_holder_keeps_its_slot_and_gives_it_back(make):
         # One slot came back, so there is just one more batch.
         later.append(next(iteration))
         assert later[-1].step == step
+
+
+def test_labels_that_are_kept_hold_no_slot(make):
+    loader = make(window_batches=1, slots_max=2)
+    kept = [(batch.labels, batch.labels.numpy(), [sample.label for sample in batch.samples]) for batch in loader]
+    assert len(kept) == len(loader)
+    for tensor, array, labels in kept:
+        assert tensor.numpy().tolist() == array.tolist() == labels
 
 
 class DLManagedTensor(ctypes.Structure):

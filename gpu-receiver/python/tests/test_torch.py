@@ -1,6 +1,9 @@
 """PyTorch, where it is installed."""
 
+import copy
 import gc
+import io
+import pickle
 
 import headwater
 import numpy
@@ -41,7 +44,7 @@ def test_bf16_values_are_the_f32_values_rounded(make):
 def test_a_torch_tensor_keeps_its_slot(make):
     loader = make(window_batches=1, slots_max=2)
     iteration = iter(loader)
-    held = [next(iteration).labels.torch() for _ in range(2)]
+    held = [next(iteration).global_crops.torch() for _ in range(2)]
     before = [tensor.clone() for tensor in held]
     with pytest.raises(headwater.SlotsError):
         next(iteration)
@@ -85,6 +88,27 @@ def test_a_moved_batch_lets_go_of_the_slot(make):
 def test_labels_equal_numpys(make):
     batch = next(iter(make()))
     assert numpy.array_equal(batch.labels.torch().numpy(), batch.labels.numpy())
+
+
+@pytest.mark.parametrize("again", [
+    lambda batch: pickle.loads(pickle.dumps(batch)),
+    copy.deepcopy,
+    lambda batch: saved(batch),
+], ids=["pickle", "deepcopy", "torch.save"])
+def test_a_batch_can_be_copied_and_kept(make, again):
+    batch = next(iter(make())).torch()
+    other = again(batch)
+    assert isinstance(other, headwater.TorchBatch)
+    assert list(other) == list(batch) and all(torch.equal(other[name], batch[name]) for name in batch)
+    assert (other.epoch, other.step, other.samples) == (batch.epoch, batch.step, batch.samples)
+    assert other.labels.data_ptr() != batch.labels.data_ptr()
+
+
+def saved(batch):
+    file = io.BytesIO()
+    torch.save(batch, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
 
 
 class Inside(torch.utils.data.IterableDataset):

@@ -1,5 +1,7 @@
 """While the loader waits, other threads run and Ctrl-C works."""
 
+import gc
+import os
 import signal
 import subprocess
 import sys
@@ -109,3 +111,22 @@ def test_a_wait_may_be_tried_again(make, tiers):
         except headwater.WorkerError:
             time.sleep(0.1)
     assert (batch.epoch, batch.step) == (0, 0)
+
+
+def test_loaders_that_only_a_cycle_keeps_are_gone_when_the_next_is_opened(tiers):
+    def pruned():
+        loader = headwater.Loader(**tiers.keywords())
+        cycle = [loader, next(iter(loader))]
+        cycle.append(cycle)
+
+    gc.collect()
+    gc.disable()
+    try:
+        pruned()
+        pruned()
+        after_two = len(os.listdir("/proc/self/fd"))
+        for _ in range(4):
+            pruned()
+        assert len(os.listdir("/proc/self/fd")) <= after_two
+    finally:
+        gc.enable()

@@ -2,7 +2,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Optional, Union, final
+from typing import Any, Literal, NoReturn, Optional, Union, final
 
 from . import errors as errors
 from . import fp8 as fp8
@@ -115,6 +115,8 @@ class Tensor:
 class Packed:
     """The texts or the bytes of a batch's samples, as a list; each object is made on access."""
 
+    def __new__(cls, name: str, is_text: bool, data: bytes, offsets: Sequence[int]) -> Packed: ...
+
     @property
     def data(self) -> Tensor: ...
     @property
@@ -126,6 +128,18 @@ class Packed:
 @final
 class Sample:
     """A sample of a batch: its source, key and label."""
+
+    def __new__(
+        cls,
+        dataset: str,
+        shard: str,
+        index: int,
+        id: int,
+        pass_index: int,
+        key: str,
+        label: int,
+        substituted: Optional[str],
+    ) -> Sample: ...
 
     @property
     def dataset(self) -> str: ...
@@ -147,6 +161,8 @@ class Sample:
 @final
 class Batch:
     """A ready batch; its tensors are attributes and items with the names of the recipe."""
+
+    def __iter__(self) -> NoReturn: ...
 
     global_crops: Tensor
     local_crops: Tensor
@@ -241,13 +257,13 @@ class Loader:
         cls,
         # Or the path of a configuration file, which ends with `.toml`.
         data: Union[_Data, Mapping[str, _Data], None] = None,
+        batch_size: Optional[int] = None,
         *,
         config: Optional[_Path] = None,
         datasets: Union[str, Sequence[_Dataset], None] = None,
         recipe: Union[_Path, Mapping[str, Any], None] = None,
         # Or PyTorch's own, such as `torch.bfloat16`.
         dtype: Union[_Dtype, Any, None] = None,
-        batch_size: Optional[int] = None,
         job: Optional[str] = None,
         storage: Union[str, Sequence[str], None] = None,
         workers: Union[str, Sequence[str], None] = None,
@@ -295,6 +311,8 @@ class Loader:
     def recipe(self) -> dict[str, Any]: ...
     @property
     def metrics_address(self) -> Optional[str]: ...
+    def tuples(self) -> Iterator[tuple[Any, ...]]: ...
+    def __getitem__(self, number: Any, /) -> NoReturn: ...
     @property
     def batch_sampler(self) -> Sampler: ...
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from . import Loader
@@ -47,6 +47,12 @@ class Dataset:
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError("samples come in batches: iterate over the headwater.Loader")
+
+
+def tuples(loader: Loader) -> Iterator[tuple[Any, ...]]:
+    """The batches of an iteration as tuples of PyTorch's tensors, in the order of the recipe."""
+    for batch in loader:
+        yield tuple(batch.torch().values())
 
 
 def epochs(loader: Loader, first: int, end: int) -> Iterator[int]:

@@ -1,0 +1,205 @@
+"""Keywords of PyTorch's DataLoader, torchvision, DALI and LitData, and what a `headwater.Loader` has for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .errors import ConfigError
+
+__all__ = ["ACCEPTED", "REFUSED", "located", "translate"]
+
+Keywords = dict[str, Any]
+
+
+def translate(given: Keywords, has_data: bool) -> None:
+    """Puts keywords of the loader in place of those that others have for the same.
+
+    Raises `ConfigError` for one that has no meaning here, with what there is in its place, and for values that do not fit.
+    """
+    dtype = given.get("dtype")
+    if isinstance(dtype, str):
+        given["dtype"] = _DTYPES.get(dtype, dtype)
+    if str(given.get("device")) == "cuda":
+        given["device"] = _current_gpu()
+    _check_recipe(given.get("recipe"))
+    if not has_data and not any(given.get(name) for name in ("storage", "workers", "ray")):
+        _check_names(given.get("datasets"))
+    translated: Keywords = {}
+    for name in [name for name in given if name in REFUSED or name in ACCEPTED]:
+        value = given.pop(name)
+        if value is None:
+            continue
+        if name in REFUSED:
+            raise ConfigError(f"`{name}` is not a keyword of the loader: {REFUSED[name]}")
+        for key, meant in ACCEPTED[name](name, value, has_data).items():
+            if given.get(key) is not None or key in translated:
+                raise ConfigError(f"`{name}` and `{key}` are the same: leave one out")
+            translated[key] = meant
+    given.update(translated)
+
+
+def located(data: Any) -> Any:
+    """The argument `data` with the home folder in place of `~`.
+
+    Raises `ConfigError` for an object in place of a path.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        return os.path.expanduser(data)
+    if isinstance(data, Mapping):
+        return {name: located(one) for name, one in data.items()}
+    if isinstance(data, Sequence):
+        return [located(one) for one in data]
+    if data is None or isinstance(data, (bool, int, float)):
+        return data
+    kind = type(data).__name__
+    root = getattr(data, "root", None)
+    if isinstance(root, (str, os.PathLike)):
+        raise ConfigError(f"`data` is an object of {kind}: give the path of its files, `Loader({os.fspath(root)!r})`")
+    raise ConfigError(
+        f"`data` is an object of {kind}: give a path, a pattern, a URL, or a list or dict of them; a dataset class of your "
+        'own is "python:module:Class" (docs/own-python.md)'
+    )
+
+
+def _check_recipe(recipe: Any) -> None:
+    if callable(recipe) and not isinstance(recipe, (str, type)):
+        raise ConfigError(
+            f"`recipe` is a {type(recipe).__name__}, which runs in Python: give the name of a preset, or a dict with the same "
+            "operations (docs/operations.md has torchvision's names)"
+        )
+
+
+def _current_gpu() -> str:
+    torch = sys.modules.get("torch")
+    return f"cuda:{torch.cuda.current_device() if torch and torch.cuda.is_available() else 0}"
+
+
+def _check_names(datasets: Any) -> None:
+    for name in [datasets] if isinstance(datasets, str) else datasets or ():
+        if isinstance(name, str) and (name.endswith(("/", ".tar")) or "*" in name or "{" in name):
+            raise ConfigError(
+                f"`datasets` is for names of datasets that a cluster serves, and {name!r} is a path: give it as the first "
+                f"argument, `Loader({name!r})`"
+            )
+
+
+def _flag(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ConfigError(f"`{name}` is {value!r}: give True or False")
+
+
+def _count(name: str, value: object) -> int:
+    try:
+        number = value.__index__()  # type: ignore[attr-defined]
+    except AttributeError:
+        number = -1
+    if number < 0 or isinstance(value, bool):
+        raise ConfigError(f"`{name}` is {value!r}: give a whole number, 0 or more")
+    return number
+
+
+def _shuffle(name: str, value: object, _: bool) -> Keywords:
+    return {} if _flag(name, value) else {"shuffle_block": 0}
+
+
+def _drop_last(name: str, value: object, _: bool) -> Keywords:
+    return {"epoch_end": "drop_last" if _flag(name, value) else "short_last"}
+
+
+def _threads(name: str, value: object, has_data: bool) -> Keywords:
+    threads = _count(name, value)
+    if not has_data:
+        raise ConfigError(f"`{name}` goes with `data`, which is not given: workers of a cluster have threads of their own")
+    # The loader's services render in any case.
+    return {"augment_threads": threads} if threads else {}
+
+
+def _timeout(name: str, value: Any, _: bool) -> Keywords:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise ConfigError(f"`{name}` is {value!r}: give seconds, 0 for the usual time")
+    return {"worker_wait_ms": round(value * 1000)} if value else {}
+
+
+def _window(name: str, value: object, _: bool) -> Keywords:
+    return {"window_batches": max(_count(name, value), 1)}
+
+
+def _no_effect(name: str, value: object, _: bool) -> Keywords:
+    _flag(name, value)
+    return {}
+
+
+def _same(key: str) -> Callable[[str, Any, bool], Keywords]:
+    return lambda _name, value, _has_data: {key: value}
+
+
+_DTYPES = {
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "half": "f16",
+    "float32": "f32",
+    "float": "f32",
+    "uint8": "u8",
+    "float8_e4m3fn": "fp8_e4m3",
+}
+
+ACCEPTED: dict[str, Callable[[str, Any, bool], Keywords]] = {
+    # PyTorch's DataLoader.
+    "shuffle": _shuffle,
+    "drop_last": _drop_last,
+    "num_workers": _threads,
+    "prefetch_factor": _window,
+    "timeout": _timeout,
+    # Batches are ready in memory that a GPU can be given, and services stay between epochs.
+    "pin_memory": _no_effect,
+    "persistent_workers": _no_effect,
+    # DALI.
+    "random_shuffle": _shuffle,
+    "num_threads": _threads,
+    "prefetch_queue_depth": _window,
+    "shard_id": _same("rank"),
+    "num_shards": _same("world_size"),
+}
+_RECIPE = "operations on images are in `recipe`, the name of a preset or a dict (docs/operations.md has torchvision's names)"
+_BATCHES = "batches are made by the recipe, as tensors: change `batch.torch()` in the loop"
+_FIRST = "give the path, pattern or URL as the first argument"
+REFUSED: dict[str, str] = {
+    # PyTorch's DataLoader.
+    "dataset": f"{_FIRST}, or the names of a cluster's datasets by `datasets`",
+    "sampler": "the numbers of the samples, in order, are `order=`: `order=list(sampler)` for a sequence that is the same each epoch",
+    "batch_sampler": "`order=` takes the numbers of the samples in order, and `order_groups=` what may share a batch (docs/order.md)",
+    "collate_fn": _BATCHES,
+    "generator": "`seed` is what all randomness follows from",
+    "worker_init_fn": "there are no worker processes of yours: a function of your own is an operation (docs/own-python.md)",
+    "multiprocessing_context": "there are no worker processes of yours: leave it out",
+    "pin_memory_device": '`device="cuda:0"` hands batches out on that GPU',
+    "in_order": "batches come in order: leave it out",
+    # torchvision.
+    "root": _FIRST,
+    "transform": _RECIPE,
+    "transforms": _RECIPE,
+    "target_transform": "labels come as the data have them: change `batch.labels.torch()` in the loop",
+    "loader": f"images are decoded by the recipe: {_RECIPE}",
+    "is_valid_file": "leave files out by a list of paths, or by `order=` the numbers of the samples",
+    "train": f"{_FIRST}: that of the split",
+    "split": f"{_FIRST}: that of the split",
+    "download": f"{_FIRST}; nothing is downloaded in advance",
+    # DALI.
+    "device_id": '`device="cuda:0"` hands batches out on that GPU',
+    "file_root": _FIRST,
+    "file_list": _FIRST,
+    "initial_fill": "`shuffle_block` is how many shards are mixed",
+    # LitData, and Mosaic Streaming.
+    "input_dir": _FIRST,
+    "item_loader": _FIRST,
+    "max_cache_size": "`storage.cache` in headwater.toml has the folders of a storage node's cache",
+    "local": _FIRST,
+    "remote": _FIRST,
+    "shuffle_seed": "`seed` is what all randomness follows from",
+    "predownload": "`window_batches` is how many batches are made in advance",
+    "num_canonical_nodes": "the order does not depend on the number of nodes: leave it out",
+}
