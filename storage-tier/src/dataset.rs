@@ -132,9 +132,9 @@ pub(crate) fn index_datasets(
     let mut datasets = Vec::new();
     for (name, places) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
-        let mut of_files = false;
+        let mut of_files = true;
         for (outlines, from) in outlines.by_ref().take(places) {
-            of_files |= from.format.is_of_files();
+            of_files &= from.format.is_of_files();
             for (number, outline) in outlines.into_iter().enumerate() {
                 let Outline { name, samples, bytes, digest, version, .. } = outline;
                 let number = number as u32;

@@ -78,22 +78,25 @@ pub(crate) fn find_places(
 #[must_use]
 pub fn listed(patterns: &[String]) -> Vec<String> {
     let mut all = Vec::new();
-    for pattern in patterns.iter().filter(|pattern| !SourceUrl::is_one(pattern)) {
-        let path = Path::new(pattern);
-        if path.is_dir() {
-            list_folder(path, FOLDERS_DEEP, &mut all);
-        } else if pattern.contains(SIGNS) {
-            let mut found = Vec::new();
-            let _ = find_local(pattern, &mut found);
-            for path in found {
-                all.push(path.display().to_string());
-                if path.is_dir() {
-                    list_folder(&path, FOLDERS_DEEP, &mut all);
-                }
-            }
+    let local = patterns.iter().filter(|pattern| !SourceUrl::is_one(pattern));
+    for name in local.filter_map(|pattern| braces::expand(pattern).ok()).flatten() {
+        let mut paths = Vec::new();
+        if name.contains(SIGNS) {
+            let _ = find_glob(&name, &mut paths);
+            all.extend(paths.iter().map(|path| path.display().to_string()));
+        } else if !is_shard(&name) {
+            paths.push(name.into());
+        }
+        for folder in paths.iter().filter(|path| path.is_dir()) {
+            list_folder(folder, FOLDERS_DEEP, &mut all);
         }
     }
     all
+}
+
+/// Whether a name looks like that of a shard. There may be many, and none is a folder.
+fn is_shard(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|ending| ending == "tar")
 }
 
 fn list_folder(folder: &Path, deep: u32, all: &mut Vec<String>) {
@@ -184,6 +187,10 @@ mod tests {
         std::fs::write(class.join("a.jpg"), "").expect("a file");
         let grown = listed(&patterns);
         assert_ne!(grown, before);
+        let braces = [format!("{}/{{train,val}}", top.path().display())];
+        let before = listed(&braces);
+        std::fs::write(class.join("b.jpg"), "").expect("a file");
+        assert_ne!(listed(&braces), before);
         std::fs::write(top.path().join("train/b.tar"), "").expect("a file");
         assert_ne!(listed(&patterns), grown);
         assert_eq!(listed(&["s3://bucket/*.tar".to_owned(), "none/*".to_owned()]), [""; 0]);
