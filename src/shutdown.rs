@@ -3,6 +3,7 @@
 use std::process;
 
 use anyhow::{Context, Result, ensure};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -37,7 +38,7 @@ impl Shutdown {
 
     /// Ends the process where it is asked to before it has begun to work: there is nothing to drain. Until what is returned
     /// is dropped.
-    pub(crate) fn ends_at_once(&self) -> impl Drop + use<> {
+    pub(crate) fn ends_at_once(&self, runtime: &Runtime) -> impl Drop + use<> {
         struct Aborted(tokio::task::JoinHandle<()>);
         impl Drop for Aborted {
             fn drop(&mut self) {
@@ -45,7 +46,7 @@ impl Shutdown {
             }
         }
         let asked = self.clone().asked();
-        Aborted(tokio::spawn(async move {
+        Aborted(runtime.spawn(async move {
             asked.await;
             process::exit(IMPATIENT);
         }))

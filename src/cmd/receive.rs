@@ -78,7 +78,7 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let recipe = config.recipe.recipe()?;
     let host = receiver_config.host_share.then(|| join_host(config)).transpose()?;
     let callbacks = Callbacks { host, ..Callbacks::default() };
-    let opening = runtime.block_on(async { shutdown.ends_at_once() });
+    let opening = shutdown.ends_at_once(&runtime);
     let receiver = Receiver::open_with(receiver_config, recipe, &datasets, callbacks)?;
     drop(opening);
     BatchView::serve(&receiver, &config.telemetry, &config.security, metrics.as_ref())?;

@@ -50,7 +50,9 @@ pub(crate) fn run(config: &Config) -> Result<()> {
         let receiver = Receiver::open(receiver, recipe.clone(), &datasets)?;
         Ok(Course { receiver, publisher })
     };
+    let opening = shutdown.ends_at_once(&runtime);
     let courses: Vec<Course> = opened.into_iter().map(begin).collect::<Result<_>>()?;
+    drop(opening);
     for name in courses.iter().flat_map(|course| course.publisher.names()) {
         announce("publishing on", name);
     }
