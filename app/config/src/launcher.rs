@@ -98,10 +98,8 @@ impl Launched {
             break;
         }
         let halves = TORCHRUN.map(|name| number(name).unwrap_or_default());
-        if halves.iter().flatten().count() == 1 {
-            let half =
-                [0, 1].map(|at| halves[at].as_ref().map(|(number, name)| (*number, name.as_str())));
-            found.fault = found.disagreement(half);
+        if let [Some((number, name)), None] | [None, Some((number, name))] = &halves {
+            found.fault = found.disagreement(usize::from(halves[0].is_none()), *number, name);
             if found.ranks.iter().all(Option::is_none) {
                 found.ranks = halves;
             }
@@ -113,24 +111,18 @@ impl Launched {
         Self { ranks: [None, None], fault: Some(fault), ..self }
     }
 
-    /// What is wrong with one of both numbers, as somebody else says it.
-    fn disagreement(&self, half: [Option<(u32, &str)>; 2]) -> Option<String> {
-        let other = ["number of ranks", "rank"];
-        for (at, said) in half.into_iter().enumerate() {
-            let Some((number, who)) = said else { continue };
-            return match (&self.ranks[at], &self.ranks[1 - at]) {
-                (Some((found, name)), _) if *found != number => {
-                    Some(format!("{who} says {number}, and {name} says {found}"))
-                }
-                (_, Some(_)) => None,
-                // The only rank.
-                (_, None) if number == at as u32 => None,
-                (_, None) => {
-                    Some(format!("{who} says {number}, and nothing says the {}", other[at]))
-                }
-            };
+    /// What is wrong with one of both numbers, the rank (0) or the number of ranks (1), as somebody else says it.
+    fn disagreement(&self, at: usize, number: u32, who: &str) -> Option<String> {
+        let other = ["number of ranks", "rank"][at];
+        match (&self.ranks[at], &self.ranks[1 - at]) {
+            (Some((found, name)), _) if *found != number => {
+                Some(format!("{who} says {number}, and {name} says {found}"))
+            }
+            (_, Some(_)) => None,
+            // The only rank.
+            (_, None) if number == at as u32 => None,
+            (_, None) => Some(format!("{who} says {number}, and nothing says the {other}")),
         }
-        None
     }
 
     /// What is taken of it where the configuration, without its say, is this.
@@ -146,9 +138,9 @@ impl Launched {
                 let at = usize::from(!has_rank);
                 let place = origin(figment, KEYS[at]).unwrap_or_default();
                 let place = format!("{} ({place})", KEYS[at]);
-                let mut half = [None; 2];
-                half[at] = number(KEYS[at]).map(|number| (number, place.as_str()));
-                match self.disagreement(half) {
+                let fault =
+                    number(KEYS[at]).and_then(|number| self.disagreement(at, number, &place));
+                match fault {
                     None => (vec![KEYS[1 - at]], None),
                     fault => (Vec::new(), fault),
                 }

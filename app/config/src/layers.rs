@@ -57,11 +57,8 @@ pub struct Loaded {
     figment: Figment,
     variables: Vec<(String, String)>,
     warnings: Vec<String>,
-    /// The launcher has a say in which rank this is.
-    is_launched: bool,
-    /// Why that is not clear.
-    rank_fault: Option<String>,
-    rank_warning: Option<String>,
+    /// What the launcher says.
+    launched: Taken,
 }
 
 /// What one source sets.
@@ -201,9 +198,7 @@ impl Loaded {
         let variables = sources.variables.clone();
         let mut warnings = renamed.warnings;
         warnings.extend(Setting::mistaken(&variables));
-        let Taken { is_asked: is_launched, fault: rank_fault, warning: rank_warning, .. } =
-            launched;
-        Ok(Self { config, figment, variables, warnings, is_launched, rank_fault, rank_warning })
+        Ok(Self { config, figment, variables, warnings, launched })
     }
 
     /// Sentences for the log: keys that have another name now.
@@ -215,7 +210,7 @@ impl Loaded {
     /// Whether a launcher has a say in which rank this is: the configuration does not say it.
     #[must_use]
     pub fn is_launched(&self) -> bool {
-        self.is_launched
+        self.launched.is_asked
     }
 
     /// Checks that it is clear which rank this process is, before it opens a receiver. Returns a sentence for the log.
@@ -223,9 +218,9 @@ impl Loaded {
     /// # Errors
     /// Rank or number of ranks is not said, or two disagree on it.
     pub fn check_rank(&self) -> Result<Option<&str>, ConfigError> {
-        match self.rank_fault.clone() {
+        match self.launched.fault.clone() {
             Some(fault) => Err(ConfigError::Rank { fault }),
-            None => Ok(self.rank_warning.as_deref()),
+            None => Ok(self.launched.warning.as_deref()),
         }
     }
 

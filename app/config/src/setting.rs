@@ -1,13 +1,13 @@
 //! One value from outside the file: a variable of the environment, a flag or a keyword.
 
-use crate::fault::nearest;
-use crate::sections::{Section, sections};
 use figment::value::Value;
 use headwater_discovery::split_list;
 use serde::{Deserialize, Serialize};
 use toml::de::{DeValue, ValueDeserializer};
 
+use crate::fault::nearest;
 use crate::renamed;
+use crate::sections::{Section, sections};
 
 /// A key with its value, and where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,18 +106,15 @@ impl Setting {
         let sentence = |(name, _): &(String, String)| {
             let ours =
                 name.strip_prefix(PREFIX).filter(|_| !Self::is_variable(name))?.to_lowercase();
-            let of = |section: &Section| {
-                Some(ours.strip_prefix(section.name)?.strip_prefix('_')?.to_owned())
+            let of = |section: &'static Section| {
+                Some((section, ours.strip_prefix(section.name)?.strip_prefix('_')?))
             };
-            let (section, key) =
-                sections().iter().find_map(|section| Some((section.name, of(section)?)))?;
+            let (section, key) = sections().iter().find_map(of)?;
             if key.split('_').any(|word| CLUSTER_WORDS.contains(&word)) {
                 return None;
             }
-            let keys =
-                sections().iter().filter(|known| known.name == section).flat_map(Section::keys);
-            let meant = nearest(&key, keys.map(|key| key.name));
-            let spelled = |key: &str| format!("{PREFIX}{section}__{key}").to_uppercase();
+            let meant = nearest(key, section.keys().map(|key| key.name));
+            let spelled = |key: &str| format!("{PREFIX}{}__{key}", section.name).to_uppercase();
             Some(match meant {
                 Some(meant) => format!("{name} is ignored: did you mean {}?", spelled(meant)),
                 None => format!(

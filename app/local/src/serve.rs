@@ -56,8 +56,8 @@ struct Acceptor {
     /// Rings when the board changes.
     changed: Arc<EventFd>,
     needs: UnboundedSender<Hello>,
-    /// Nobody can come any more.
     token: Token,
+    /// Nobody can come any more.
     is_shut: bool,
 }
 

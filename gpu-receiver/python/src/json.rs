@@ -6,13 +6,15 @@ use pyo3::types::{PyDict, PyFloat, PyList, PyString, PyTuple};
 use serde::Serialize;
 use serde_json::Value;
 
-/// PyTorch's names of the element types that a recipe can have.
-const TORCH_DTYPES: [(&str, &str); 5] = [
-    ("torch.bfloat16", "bf16"),
-    ("torch.float16", "f16"),
-    ("torch.float32", "f32"),
-    ("torch.uint8", "u8"),
-    ("torch.float8_e4m3fn", "fp8_e4m3"),
+/// PyTorch's and NumPy's names of the element types that a recipe can have.
+const DTYPES: [(&str, &str); 7] = [
+    ("bfloat16", "bf16"),
+    ("float16", "f16"),
+    ("half", "f16"),
+    ("float32", "f32"),
+    ("float", "f32"),
+    ("uint8", "u8"),
+    ("float8_e4m3fn", "fp8_e4m3"),
 ];
 
 /// Lists within lists, as deep as data may be that hold numbers which JSON does not have.
@@ -75,13 +77,18 @@ pub(crate) fn to_python<'py>(
     py.import("json")?.call_method1("loads", (text,))
 }
 
+/// Our name of an element type.
+pub(crate) fn dtype(name: &str) -> Option<&'static str> {
+    DTYPES.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours)
+}
+
 /// What `json` should write for an object that it does not know.
 #[pyfunction]
 fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let kind = object.get_type();
     if kind.name()? == "dtype" && kind.module()? == "torch" {
         let name = object.str()?.to_string();
-        let ours = TORCH_DTYPES.iter().find(|(torch, _)| *torch == name).map(|(_, ours)| *ours);
+        let ours = name.strip_prefix("torch.").and_then(dtype);
         return Ok(PyString::new(object.py(), ours.unwrap_or(&name)).into_any());
     }
     for (module, function) in [("operator", "index"), ("os", "fspath"), ("builtins", "float")] {

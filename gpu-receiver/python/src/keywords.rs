@@ -23,6 +23,11 @@ pub(crate) fn translated<'py>(
     if let Some(batch_size) = batch_size {
         options.set_item("batch_size", batch_size)?;
     }
+    if let Some(name) = options.get_item("dtype")?.and_then(|name| name.extract::<String>().ok())
+        && let Some(ours) = json::dtype(&name)
+    {
+        options.set_item("dtype", ours)?;
+    }
     let words = options.py().import("headwater._keywords")?;
     words.call_method1("translate", (options, data.is_some()))?;
     data.map(|data| words.call_method1("located", (data,))).transpose()

@@ -184,7 +184,7 @@ impl Loader {
         )))
     }
 
-    /// Steps of the current epoch, the same on every rank.
+    /// Steps of the current epoch: the same on every rank, unless `epoch_end` is "exact".
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |r| Ok(r.steps_per_epoch(r.position().epoch) as usize))
     }

@@ -138,9 +138,9 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         recipe: loaded.config.recipe.recipe()?,
         datasets: loaded.config.dataset_uses()?,
         telemetry,
-        security: loaded.config.security.clone(),
-        log_origin,
         is_launched: loaded.is_launched(),
+        security: loaded.config.security,
+        log_origin,
     })
 }
 

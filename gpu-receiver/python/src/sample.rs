@@ -1,4 +1,8 @@
 //! What stands in a batch for one sample.
+#![expect(
+    clippy::too_many_arguments,
+    reason = "the constructor that pickling needs has all of a record"
+)]
 
 use std::sync::Arc;
 
@@ -8,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 /// A sample of a batch: its source, key and label.
-#[pyclass(frozen, get_all, eq, module = "headwater")]
+#[pyclass(frozen, get_all, eq, new = "from_fields", module = "headwater")]
 #[derive(PartialEq)]
 pub(crate) struct Sample {
     /// Name of its dataset.
@@ -57,22 +61,6 @@ impl Sample {
 
 #[pymethods]
 impl Sample {
-    /// All of it, in the order of its attributes.
-    #[new]
-    #[expect(clippy::too_many_arguments, reason = "a record, as it is pickled")]
-    fn new(
-        dataset: String,
-        shard: String,
-        index: u32,
-        id: u64,
-        pass_index: u32,
-        key: String,
-        label: i64,
-        substituted: Option<String>,
-    ) -> Self {
-        Self { dataset, shard, index, id, pass_index, key, label, substituted }
-    }
-
     /// For `pickle` and `copy`.
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,

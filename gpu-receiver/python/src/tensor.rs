@@ -47,7 +47,7 @@ impl Tensor {
     pub(crate) fn copied(&self) -> PyResult<Self> {
         let (name, shape) = (self.memory.name().to_owned(), self.memory.shape());
         let bytes = Arc::new(self.memory.copy()?);
-        Ok(Self { memory: Memory::Own { name, shape, bytes }, ..self.clone() })
+        Ok(Self::owning(name, self.dtype, shape, bytes).with_fp8(self.fp8))
     }
 
     /// A tensor that lies in no slot.
@@ -152,6 +152,12 @@ impl Tensor {
         interface.set_item("shape", PyTuple::new(py, self.memory.shape())?)?;
         interface.set_item("data", (address, true))?;
         Ok(interface)
+    }
+
+    /// Why there is no such interface.
+    fn without_interface(&self) -> PyErr {
+        let without = || format!("NumPy has no {}", self.dtype);
+        PyAttributeError::new_err(self.on_host().err().unwrap_or_else(without))
     }
 
     /// The array of bits as `stand_in`, viewed as a type of the package `ml_dtypes`.
@@ -270,10 +276,9 @@ impl Tensor {
     /// NumPy's array interface; there is none for types that NumPy does not have.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.on_host().map_err(PyAttributeError::new_err)?;
-        match typestr(self.dtype) {
+        match typestr(self.dtype).filter(|_| self.on_host().is_ok()) {
             Some(typestr) => self.interface(py, typestr),
-            None => Err(PyAttributeError::new_err(format!("NumPy has no {}", self.dtype))),
+            None => Err(self.without_interface()),
         }
     }
 
@@ -314,8 +319,7 @@ impl Tensor {
     fn __getattr__(&self, name: &str) -> PyResult<()> {
         // Python asks here once more for what is there and has raised this error.
         if name == INTERFACE {
-            let without = || format!("NumPy has no {}", self.dtype);
-            return Err(PyAttributeError::new_err(self.on_host().err().unwrap_or_else(without)));
+            return Err(self.without_interface());
         }
         Err(PyAttributeError::new_err(format!(
             "a headwater.Tensor has no `{name}`: take `.torch()`, which is a torch.Tensor, or `.numpy()`"

@@ -1,5 +1,6 @@
 """Where a loader's configuration comes from, and what is said when it is wrong."""
 
+import os
 import re
 import sys
 import warnings
@@ -8,6 +9,7 @@ import headwater
 import numpy
 import pytest
 from conftest import SMALL
+from headwater.distributed import launch
 
 
 NO_DATASET = (
@@ -262,6 +264,9 @@ def test_the_launcher_says_the_rank(make, monkeypatch, variables, options, expec
         monkeypatch.setenv(name, value)
     config = make(**options).config
     assert (config["rank"], config["world_size"]) == expected
+    if not options:
+        _, *distributed = launch._ranks(os.environ)
+        assert tuple(distributed) == expected
 
 
 @pytest.mark.parametrize(
@@ -280,6 +285,9 @@ def test_a_rank_that_is_not_clear_is_refused(make, monkeypatch, variables, optio
         monkeypatch.setenv(name, value)
     with pytest.raises(headwater.ConfigError, match=f"not clear which rank this process is: {fault}; correct that, or set receiver.rank"):
         make(**options)
+    if not options:
+        with pytest.raises(headwater.ConfigError):
+            launch._ranks(os.environ)
 
 
 def test_a_batch_script_is_one_rank_and_hears_of_it(make, monkeypatch):

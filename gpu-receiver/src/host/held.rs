@@ -50,11 +50,11 @@ impl HeldSlots {
         *self.0.entry(slot).or_default() += answers;
     }
 
-    /// Removes answers. Returns whether the slot is held still.
-    fn remove(&mut self, slot: u32, answers: usize) -> bool {
-        let Some(held) = self.0.get_mut(&slot) else { return false };
-        *held -= answers;
-        if *held > 0 {
+    /// Removes an answer. Returns whether the slot is held still.
+    fn remove(&mut self, slot: u32) -> bool {
+        let Some(answers) = self.0.get_mut(&slot) else { return false };
+        *answers -= 1;
+        if *answers > 0 {
             return true;
         }
         self.0.remove(&slot);
@@ -137,8 +137,10 @@ impl<B> Held<B> {
         if self.own.has(slot) || (!self.beyond.has(slot) && self.has_room()) {
             self.own.add(slot, 1);
         } else if all.has_room(slot) {
+            if !self.beyond.has(slot) {
+                all.slots.add(slot, 1);
+            }
             self.beyond.add(slot, 1);
-            all.slots.add(slot, usize::from(self.beyond.0[&slot] == 1));
         } else {
             return Ok(Err(self.refusal(&all)));
         }
@@ -157,7 +159,7 @@ impl<B> Held<B> {
             && let Some((slot, answers)) = self.beyond.0.pop_first()
         {
             self.own.add(slot, answers);
-            all.slots.remove(slot, 1);
+            all.slots.remove(slot);
         }
     }
 
@@ -171,10 +173,10 @@ impl<B> Held<B> {
         let all = Arc::clone(&self.all);
         let mut all = lock(&all);
         if self.own.has(slot) {
-            self.own.remove(slot, 1);
+            self.own.remove(slot);
             self.fill_reserve(&mut all);
-        } else if !self.beyond.remove(slot, 1) {
-            all.slots.remove(slot, 1);
+        } else if !self.beyond.remove(slot) {
+            all.slots.remove(slot);
         }
         Ok(())
     }
@@ -185,7 +187,7 @@ impl<B> Drop for Held<B> {
         let mut all = lock(&self.all);
         all.reserves += usize::from(self.has_reserve);
         for &slot in self.beyond.0.keys() {
-            all.slots.remove(slot, 1);
+            all.slots.remove(slot);
         }
     }
 }

@@ -42,7 +42,7 @@ impl Cores {
     #[must_use]
     pub fn of_this_thread() -> Self {
         let Ok(set) = sched_getaffinity(None) else { return Self::default() };
-        Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() }
+        Self { numbers: numbers(set).collect() }
     }
 
     /// Those that any thread of this process may run on: OpenMP with `OMP_PROC_BIND` keeps the main thread to one core.
@@ -50,12 +50,9 @@ impl Cores {
     pub fn of_this_process() -> Self {
         let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let ids = tasks.filter_map(|task| task.file_name().to_string_lossy().parse().ok());
-        let mut numbers = Self::of_this_thread().numbers;
         // One that has ended meanwhile has none.
-        for set in ids.filter_map(Pid::from_raw).filter_map(|id| sched_getaffinity(Some(id)).ok()) {
-            numbers.extend((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)));
-        }
-        Self { numbers }
+        let sets = ids.filter_map(Pid::from_raw).filter_map(|id| sched_getaffinity(Some(id)).ok());
+        Self { numbers: sets.flat_map(numbers).collect() }
     }
 
     /// Keeps the calling thread, and those that it starts from now on, to these cores.
@@ -138,6 +135,10 @@ impl TryFrom<String> for Cores {
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
     }
+}
+
+fn numbers(set: CpuSet) -> impl Iterator<Item = usize> {
+    (0..CpuSet::MAX_CPU).filter(move |&core| set.is_set(core))
 }
 
 // === impl CoresWanted ===

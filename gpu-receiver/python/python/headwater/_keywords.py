@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from .errors import ConfigError
 
@@ -19,9 +20,6 @@ def translate(given: Keywords, has_data: bool) -> None:
 
     Raises `ConfigError` for one that has no meaning here, with what there is in its place, and for values that do not fit.
     """
-    dtype = given.get("dtype")
-    if isinstance(dtype, str):
-        given["dtype"] = _DTYPES.get(dtype, dtype)
     if str(given.get("device")) == "cuda":
         given["device"] = _current_gpu()
     _check_recipe(given.get("recipe"))
@@ -65,7 +63,7 @@ def located(data: Any) -> Any:
 
 
 def _check_recipe(recipe: Any) -> None:
-    if callable(recipe) and not isinstance(recipe, (str, type)):
+    if callable(recipe):
         raise ConfigError(
             f"`recipe` is a {type(recipe).__name__}, which runs in Python: give the name of a preset, or a dict with the same "
             "operations (docs/operations.md has torchvision's names)"
@@ -93,13 +91,9 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _count(name: str, value: object) -> int:
-    try:
-        number = value.__index__()  # type: ignore[attr-defined]
-    except AttributeError:
-        number = -1
-    if number < 0 or isinstance(value, bool):
-        raise ConfigError(f"`{name}` is {value!r}: give a whole number, 0 or more")
-    return number
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and (number := operator.index(value)) >= 0:
+        return number
+    raise ConfigError(f"`{name}` is {value!r}: give a whole number, 0 or more")
 
 
 def _shuffle(name: str, value: object, _: bool) -> Keywords:
@@ -136,16 +130,6 @@ def _no_effect(name: str, value: object, _: bool) -> Keywords:
 def _same(key: str) -> Callable[[str, Any, bool], Keywords]:
     return lambda _name, value, _has_data: {key: value}
 
-
-_DTYPES = {
-    "bfloat16": "bf16",
-    "float16": "f16",
-    "half": "f16",
-    "float32": "f32",
-    "float": "f32",
-    "uint8": "u8",
-    "float8_e4m3fn": "fp8_e4m3",
-}
 
 ACCEPTED: dict[str, Callable[[str, Any, bool], Keywords]] = {
     # PyTorch's DataLoader.
