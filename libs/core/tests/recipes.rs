@@ -175,6 +175,7 @@ fn an_option_that_does_not_fit_is_refused_by_its_key() {
 /// A small recipe with everything in it, to be made wrong in one place.
 fn whole() -> Value {
     json!({
+        "mean": [0.4, 0.5, 0.6],
         "image_ops": [{"op": "grayscale", "p": 0.5}],
         "bases": [{"height": 64, "width": 48, "view": {
             "crop": {"kind": "random_resized", "scale": [0.3, 1.0], "ratio": [0.75, 1.3]},
@@ -213,6 +214,7 @@ fn any_value_out_of_its_range_is_named_by_its_path() {
         ("/tensors/0/views/1/crop/stride", json!(0), "tensors[0].views[1].crop.stride` is 0"),
         ("/tensors/0/views/1/crop/stride", json!(17), "tensors[0].views[1].crop.stride` is 17"),
         ("/tensors/0/views/2/crop/resize", json!(31), "tensors[0].views[2].crop.resize` is 31"),
+        ("/mean", json!([0.4, 123.7, 0.4]), "mean[1]` is 123.7: must be a share of 255"),
         ("/tensors/0/views/2/ops/0/hue", json!([-0.6, 0.1]), "ops[0].hue` is [-0.6, 0.1]"),
         ("/tensors/0/views/2/ops/1/sigma", json!([2.0, 0.1]), "ops[1].sigma` is [2, 0.1]"),
     ];
