@@ -70,7 +70,7 @@ fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
 /// The largest number that one process of any tier may have open.
 fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     let config = patient.config;
-    let storage = config.storage.open_shards_max as u64;
+    let storage = config.storage.reads.open_shards_max as u64;
     let augment = config.augment.sessions_max as u64 * FILES_PER_SESSION;
     let wanted = storage.max(augment) + OTHER_FILES;
     let limit = limits.open_files;

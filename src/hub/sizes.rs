@@ -66,7 +66,7 @@ pub(crate) fn measure_splits(
     let inspector = Inspector::believing_kept_indices(config);
     let places = |split: &&Split| anyhow::Ok(inspector.tars(&split.shards()?));
     let datasets = splits.iter().map(places).collect::<Result<Vec<_>>>()?;
-    measure(&datasets, config.readers, screen)
+    measure(&datasets, config.reads.readers, screen)
 }
 
 // === impl Sizes ===

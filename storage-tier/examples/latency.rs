@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_storage::{DatasetConfig, Storage, StorageConfig, listen};
+use headwater_storage::{DatasetConfig, ReadConfig, Storage, StorageConfig, listen};
 use headwater_storage_client::{
     Dataset, FieldSelection, LocalFiles, StorageClient, StorageClientConfig,
 };
@@ -83,7 +83,7 @@ async fn open(folder: &Path, window: usize) -> Result<Dataset, Box<dyn Error>> {
     let config = StorageConfig {
         datasets: vec![DatasetConfig { name: "d".to_owned(), shards, ..DatasetConfig::default() }],
         index_dir: Some(folder.join("index")),
-        shard_prefetch_window: window,
+        reads: ReadConfig { shard_prefetch_window: window, ..ReadConfig::default() },
         ..StorageConfig::default()
     };
     let storage = Storage::open(config).await?;

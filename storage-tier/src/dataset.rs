@@ -128,7 +128,7 @@ pub(crate) fn index_datasets(
             origins.push(Arc::new(Origin { place, format }));
         }
     }
-    let mut outlines = outline_all(&origins, config.readers, tell)?.into_iter().zip(origins);
+    let mut outlines = outline_all(&origins, config.reads.readers, tell)?.into_iter().zip(origins);
     let mut datasets = Vec::new();
     for (name, places) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());

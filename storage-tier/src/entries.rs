@@ -159,7 +159,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::StorageConfig;
+    use crate::OnBrokenShard;
     use crate::format::{Format as _, Opened, Tar};
     use crate::kept::KeptIndices;
     use crate::source::Place;
@@ -167,7 +167,7 @@ mod tests {
     fn photos() -> IndexedShard {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/photos");
         let place = Place::of_file(&folder.join("photos-000000.tar"));
-        let tar = Tar::new(&StorageConfig::default(), Arc::new(KeptIndices::none()));
+        let tar = Tar::new(OnBrokenShard::Fail, Arc::new(KeptIndices::none()));
         let version = tar.outlines(&place).unwrap()[0].version;
         let Ok(Opened::InPlace(shard)) = tar.open(&place, 0, version) else { panic!("a tar") };
         shard

@@ -36,7 +36,10 @@ mod storage;
 mod through_cache;
 mod unpacked;
 
-pub use config::{DatasetConfig, JpegEntries, OnBrokenShard, StorageConfig, usual_cache_dir};
+pub use config::{
+    DatasetConfig, JpegEntries, NodeCacheConfig, OnBrokenShard, PythonConfig, ReadConfig,
+    RequestConfig, SourceConfig, StorageConfig, usual_cache_dir,
+};
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
 pub use find::{find_shards, listed};

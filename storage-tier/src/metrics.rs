@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use headwater_proto::storage::{EncodedSample, PLAN_SHARDS_MAX, StorageFailure};
 
-use crate::StorageConfig;
+use crate::ReadConfig;
 use crate::look_ahead::{Fill, Outcome};
 
 const INFO: &str = "headwater_storage_info";
@@ -103,7 +103,7 @@ pub(crate) fn serves(node: &str) {
     metrics::gauge!(INFO, "node" => node.to_owned()).set(1.0);
 }
 
-pub(crate) fn limits(config: &StorageConfig) {
+pub(crate) fn limits(config: &ReadConfig) {
     metrics::gauge!(OPEN_SHARDS_LIMIT).set(config.open_shards_max as f64);
     metrics::gauge!(READS_LIMIT).set(config.max_concurrent_reads as f64);
     metrics::gauge!(WAITING_LIMIT).set(config.max_waiting_reads as f64);

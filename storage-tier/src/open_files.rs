@@ -23,11 +23,11 @@ impl StorageConfig {
     /// What this configuration may come to need.
     fn descriptors(&self) -> Descriptors {
         // A read holds its shard although that may have been let go meanwhile.
-        let held = self.max_concurrent_reads + self.shard_prefetch_window;
+        let held = self.reads.max_concurrent_reads + self.reads.shard_prefetch_window;
         // A request to a distant source has a connection.
-        let waiting = FILES_OF_A_READER * self.readers + self.source_requests_max;
-        let files = self.open_shards_max + held + waiting;
-        let connections = self.connections_max + self.security.strangers_max as usize;
+        let waiting = FILES_OF_A_READER * self.reads.readers + self.sources.source_requests_max;
+        let files = self.reads.open_shards_max + held + waiting;
+        let connections = self.requests.connections_max + self.security.strangers_max as usize;
         Descriptors { files, connections }
     }
 
@@ -37,25 +37,26 @@ impl StorageConfig {
             return self;
         }
         if granted.files < wanted.files {
-            self.readers = self.readers.min(granted.files / 8).max(1);
-            self.max_concurrent_reads = self.max_concurrent_reads.min(granted.files / 4).max(1);
-            self.shard_prefetch_window = self.shard_prefetch_window.min(granted.files / 8).max(1);
-            self.source_requests_max = self.source_requests_max.min(granted.files / 8).max(1);
-            let waiting = FILES_OF_A_READER * self.readers + self.source_requests_max;
+            let Self { reads, sources, .. } = &mut self;
+            reads.readers = reads.readers.min(granted.files / 8).max(1);
+            reads.max_concurrent_reads = reads.max_concurrent_reads.min(granted.files / 4).max(1);
+            reads.shard_prefetch_window = reads.shard_prefetch_window.min(granted.files / 8).max(1);
+            sources.source_requests_max = sources.source_requests_max.min(granted.files / 8).max(1);
+            let waiting = FILES_OF_A_READER * reads.readers + sources.source_requests_max;
             let left = granted.files.saturating_sub(waiting);
-            let held = self.max_concurrent_reads + self.shard_prefetch_window;
-            self.open_shards_max = left.saturating_sub(held).max(1);
+            let held = reads.max_concurrent_reads + reads.shard_prefetch_window;
+            reads.open_shards_max = left.saturating_sub(held).max(1);
         }
         let strangers = (self.security.strangers_max as usize).min(granted.connections / 4).max(1);
         self.security.strangers_max = strangers as u32;
-        self.connections_max = granted.connections - strangers;
+        self.requests.connections_max = granted.connections - strangers;
         tracing::warn!(
-            storage.connections_max = self.connections_max,
-            storage.open_shards_max = self.open_shards_max,
-            storage.max_concurrent_reads = self.max_concurrent_reads,
-            storage.readers = self.readers,
-            storage.shard_prefetch_window = self.shard_prefetch_window,
-            storage.source_requests_max = self.source_requests_max,
+            storage.connections_max = self.requests.connections_max,
+            storage.open_shards_max = self.reads.open_shards_max,
+            storage.max_concurrent_reads = self.reads.max_concurrent_reads,
+            storage.readers = self.reads.readers,
+            storage.shard_prefetch_window = self.reads.shard_prefetch_window,
+            storage.source_requests_max = self.sources.source_requests_max,
             security.strangers_max = self.security.strangers_max,
             wanted = wanted.files + wanted.connections,
             "the limit of open files is lower than these keys ask for, so they are lowered: raise it \
@@ -78,11 +79,11 @@ mod tests {
             let fitted = config.clone().within(granted);
             let needs = fitted.descriptors();
             assert!(needs.files <= files && needs.connections == 16, "{files}: {needs:?}");
-            assert!(fitted.open_shards_max >= 4 && fitted.readers >= 1, "{files}");
+            assert!(fitted.reads.open_shards_max >= 4 && fitted.reads.readers >= 1, "{files}");
         }
         let granted = Descriptors { connections: 100, ..config.descriptors() };
         let fitted = config.clone().within(granted);
-        assert_eq!((fitted.connections_max, fitted.security.strangers_max), (75, 25));
-        assert_eq!(fitted.open_shards_max, config.open_shards_max);
+        assert_eq!((fitted.requests.connections_max, fitted.security.strangers_max), (75, 25));
+        assert_eq!(fitted.reads.open_shards_max, config.reads.open_shards_max);
     }
 }

@@ -101,8 +101,9 @@ impl Storage {
         let rest = StorageServer::from_arc(Arc::clone(&service));
         let rest = rest.max_decoding_message_size(REQUEST_MAX_BYTES);
         let service = Doors { service, rest };
-        let incoming = self.access().incoming(listener, self.config().connections_max, "storage");
-        let config = self.config();
+        let incoming =
+            self.access().incoming(listener, self.config().requests.connections_max, "storage");
+        let config = &self.config().requests;
         let intake = Intake::new(
             "storage_requests",
             config.requests_arriving_max,

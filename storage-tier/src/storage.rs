@@ -17,7 +17,7 @@ use headwater_storage_client::{CachedObject, IndexedShard, LeftOut, OpenShards, 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::config::index_fallback_dir;
+use crate::config::{NodeCacheConfig, index_fallback_dir};
 use crate::dataset::{Dataset, ServedShard, index_datasets};
 use crate::entries::Missing;
 use crate::format::Opened;
@@ -82,10 +82,10 @@ impl Storage {
         config.validate()?;
         let config = config.fitted()?;
         metrics::describe_metrics();
-        metrics::limits(&config);
+        metrics::limits(&config.reads);
         let access = Access::open(&config.security)?;
         let indexing = spawn_blocking(move || {
-            let cache = config.cache().map(|cache| Cache::open(&cache)).transpose()?;
+            let cache = config.cache.opened().map(|cache| Cache::open(&cache)).transpose()?;
             let kept = KeptIndices::new(config.index_dir.clone(), index_fallback_dir());
             let sources = Sources::new(&config);
             let datasets = index_datasets(&config, &sources, &Arc::new(kept), &mut tell)?;
@@ -97,10 +97,16 @@ impl Storage {
         let inner = Inner {
             missing: Arc::new(jpeg_entries::missing(&datasets)),
             entries: KeptEntries::new(places),
-            open: Arc::new(OpenShards::new(config.open_shards_max)),
-            readers: Arc::new(Semaphore::new(config.readers)),
-            reads: ReadQueue::new(config.max_concurrent_reads, config.max_waiting_reads),
-            look_ahead: LookAhead::new(config.shard_prefetch_window, config.prefetch_bytes),
+            open: Arc::new(OpenShards::new(config.reads.open_shards_max)),
+            readers: Arc::new(Semaphore::new(config.reads.readers)),
+            reads: ReadQueue::new(
+                config.reads.max_concurrent_reads,
+                config.reads.max_waiting_reads,
+            ),
+            look_ahead: LookAhead::new(
+                config.reads.shard_prefetch_window,
+                config.reads.prefetch_bytes,
+            ),
             config,
             access,
             datasets,
@@ -190,7 +196,7 @@ impl Storage {
             true => self.open_anew(at, query.shard).await?,
             false => self.open_shard(at, query.shard).await?,
         };
-        let blocks = divide(&shard, query, self.inner.config.block_bytes as u64)?;
+        let blocks = divide(&shard, query, self.inner.config.reads.block_bytes as u64)?;
         Ok((shard, blocks))
     }
 
@@ -212,7 +218,7 @@ impl Storage {
         shard: &IndexedShard,
         index: u32,
     ) -> Result<(EncodedSample, Vec<LeftOut>), StorageError> {
-        let (fields, most) = (query.fields.clone(), self.inner.config.block_bytes as u64);
+        let (fields, most) = (query.fields.clone(), self.inner.config.reads.block_bytes as u64);
         let read = move |shard: &IndexedShard| shard.read_without(index, &fields, most);
         self.read_shard((self.dataset(&query.dataset)?, query.shard), shard, read).await
     }
@@ -330,7 +336,7 @@ impl Storage {
 /// The cache of a node that has none configured and shards to unpack. Without one they are unpacked each
 /// time that they are opened.
 fn usual_cache() -> Option<Cache> {
-    let config = StorageConfig::usual_cache()?;
+    let config = NodeCacheConfig::usual()?;
     let made = std::fs::create_dir_all(&config.levels[0].dir);
     let opened = made
         .map_err(|error| error.to_string())

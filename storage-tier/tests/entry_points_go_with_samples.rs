@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use headwater_jpeg::Decoder;
 use headwater_simd::Simd;
 use headwater_storage::{
-    CacheLevel, DatasetConfig, FormatKind, Inspector, JpegEntries, ShardEntriesKept, StorageConfig,
+    CacheLevel, DatasetConfig, FormatKind, Inspector, JpegEntries, NodeCacheConfig, ReadConfig,
+    ShardEntriesKept, StorageConfig,
 };
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
 use tokio::time::{sleep, timeout};
@@ -106,7 +107,10 @@ async fn each_image_comes_with_its_own_over_grpc_and_from_the_shards_file() {
     let mut with_and_images = vec![];
     // The second node sends the larger images in pieces.
     for block_bytes in [512 << 10, 20_000] {
-        let node = Node::start(StorageConfig { block_bytes, ..photos.config() });
+        let node = Node::start(StorageConfig {
+            reads: ReadConfig { block_bytes, ..ReadConfig::default() },
+            ..photos.config()
+        });
         let (client, over_grpc) = dataset(&node, LocalFiles::Off).await;
         with_and_images.push(check(&read(&over_grpc, 0).await));
         assert!(client.bytes_read().file == 0 && client.bytes_read().grpc > 0);
@@ -282,7 +286,8 @@ async fn images_of_shards_that_are_unpacked_have_them_too() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/formats/parquet/hub.parquet");
     let cache = CacheLevel { dir: folder.path().join("cache"), bytes: 1 << 30 };
     fs::create_dir(&cache.dir).unwrap();
-    let config = StorageConfig { cache: vec![cache], ..config(folder.path(), &[shard]) };
+    let cache = NodeCacheConfig { cache: vec![cache], ..NodeCacheConfig::default() };
+    let config = StorageConfig { cache, ..config(folder.path(), &[shard]) };
     let kept = keep(&config, false);
     let node = Node::start(config);
     for way in [LocalFiles::Off, LocalFiles::Auto] {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headwater_storage::{DatasetConfig, Storage, StorageConfig};
+use headwater_storage::{DatasetConfig, NodeCacheConfig, Storage, StorageConfig};
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
 
 use crate::support::{Node, client_config};
@@ -48,6 +48,7 @@ fn config(folder: &Path) -> StorageConfig {
         PLACES.iter().map(|(name, of, _)| dataset(name, &place(of))).collect();
     datasets.push(dataset("tar", &data.join("photos/photos-000003.tar")));
     let cache = vec![headwater_storage::CacheLevel { dir: folder.to_owned(), bytes: 64 << 20 }];
+    let cache = NodeCacheConfig { cache, ..NodeCacheConfig::default() };
     StorageConfig { datasets, index_dir: Some(folder.join("index")), cache, ..Default::default() }
 }
 

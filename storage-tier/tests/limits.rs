@@ -35,7 +35,7 @@ async fn call(node: &Node) -> Grpc<Channel> {
 #[tokio::test]
 async fn a_connection_too_many_is_refused_and_finds_a_place_later() {
     let folder = tempfile::tempdir().unwrap();
-    let node = node(&folder, |config| config.connections_max = 1);
+    let node = node(&folder, |config| config.requests.connections_max = 1);
     let mut first = call(&node).await;
     first.hello(HELLO).await.unwrap();
     let second = Grpc::connect(format!("http://{}", node.address)).await;
@@ -55,7 +55,7 @@ async fn a_connection_too_many_is_refused_and_finds_a_place_later() {
 async fn a_request_too_many_is_shed_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let limits = |config: &mut StorageConfig| {
-        (config.requests_max, config.max_concurrent_reads) = (1, 1);
+        (config.requests.requests_max, config.reads.max_concurrent_reads) = (1, 1);
     };
     let node = node(&folder, limits);
     let mut grpc = call(&node).await;
@@ -148,8 +148,8 @@ impl Unfinished {
 async fn requests_that_never_end_hold_up_nobody_and_are_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let node = node(&folder, |config| {
-        (config.requests_max, config.requests_arriving_max) = (4, 8);
-        config.request_timeout_ms = 500;
+        (config.requests.requests_max, config.requests.requests_arriving_max) = (4, 8);
+        config.requests.request_timeout_ms = 500;
     });
     let mut unfinished = Vec::new();
     for _ in 0..4 {
@@ -211,7 +211,7 @@ async fn reads(known: &StorageClient, manifest: Manifest) -> usize {
 async fn who_leaves_answers_unread_is_cut_off_and_the_next_gets_its_turn() {
     let folder = tempfile::tempdir().unwrap();
     let change = |config: &mut StorageConfig| {
-        (config.max_concurrent_reads, config.answer_timeout_ms) = (2, 300);
+        (config.reads.max_concurrent_reads, config.requests.answer_timeout_ms) = (2, 300);
     };
     let (_node, known, manifest) = unread(&folder, change).await;
     assert_eq!(reads(&known, manifest).await, 50);
@@ -221,8 +221,8 @@ async fn who_leaves_answers_unread_is_cut_off_and_the_next_gets_its_turn() {
 async fn beyond_the_bytes_that_may_be_unread_the_one_with_the_most_is_cut_off() {
     let folder = tempfile::tempdir().unwrap();
     let change = |config: &mut StorageConfig| {
-        (config.max_concurrent_reads, config.answer_bytes_max) = (12, 20 << 20);
-        (config.answer_timeout_ms, config.block_bytes) = (600_000, 4 << 20);
+        (config.reads.max_concurrent_reads, config.requests.answer_bytes_max) = (12, 20 << 20);
+        (config.requests.answer_timeout_ms, config.reads.block_bytes) = (600_000, 4 << 20);
     };
     let (_node, known, manifest) = unread(&folder, change).await;
     // Five of them have 4 MiB each; the others are cut off, one after another.

@@ -3,14 +3,15 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use headwater_storage::{Storage, StorageConfig, StorageError};
+use headwater_storage::{SourceConfig, Storage, StorageConfig, StorageError};
 use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
 
 use crate::support::{Node, client_config, config, shard};
 
 async fn open(root: &std::path::Path, shards: &[PathBuf]) -> Result<Storage, StorageError> {
     let roots = vec![root.to_owned()];
-    Storage::open(StorageConfig { roots, ..config(root, shards) }).await
+    let sources = SourceConfig { roots, ..SourceConfig::default() };
+    Storage::open(StorageConfig { sources, ..config(root, shards) }).await
 }
 
 #[tokio::test]
@@ -45,8 +46,8 @@ async fn a_shard_that_becomes_a_link_after_the_start_is_refused() {
     std::fs::write(&secret, shard(5, 2, 10)).unwrap();
     let own = root.join("own.tar");
     std::fs::write(&own, shard(0, 2, 10)).unwrap();
-    let config =
-        StorageConfig { roots: vec![root.clone()], ..config(&root, std::slice::from_ref(&own)) };
+    let mut config = config(&root, std::slice::from_ref(&own));
+    config.sources.roots = vec![root.clone()];
     let node = Node::start(config);
     let client = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
     let manifest = client.manifest("d").await.unwrap();

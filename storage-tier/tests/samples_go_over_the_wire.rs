@@ -49,7 +49,7 @@ async fn the_manifest_is_the_one_that_the_node_has() {
 #[tokio::test]
 async fn samples_come_in_the_order_asked_for_with_the_fields_wanted() {
     let bytes = [shard(0, 20, 3000), shard(20, 20, 3000)];
-    let setup = setup(&bytes, |config| config.block_bytes = 8000).await;
+    let setup = setup(&bytes, |config| config.reads.block_bytes = 8000).await;
     let dataset = setup.client.dataset(setup.manifest.clone());
     let fields = FieldSelection::parse(&["cls", "png|jpg"]).unwrap();
     let indices = [19, 0, 7, 7, 3];
@@ -79,7 +79,7 @@ async fn samples_come_in_the_order_asked_for_with_the_fields_wanted() {
 async fn a_sample_larger_than_a_block_travels_alone() {
     let big = vec![7; 3 << 20];
     let bytes = tar(&[("a.jpg", b"1"), ("b.jpg", &big), ("c.jpg", b"")]);
-    let setup = setup(&[bytes], |config| config.block_bytes = 1 << 20).await;
+    let setup = setup(&[bytes], |config| config.reads.block_bytes = 1 << 20).await;
     let dataset = setup.client.dataset(setup.manifest.clone());
     let samples = dataset.read(0, &[0, 1, 2], &FieldSelection::all()).await.unwrap();
     assert_eq!(samples.iter().map(|s| s.bytes()).collect::<Vec<_>>(), [1, 3 << 20, 0]);
@@ -158,10 +158,10 @@ async fn read_at_once(setup: &Setup, readers: u32) {
 #[tokio::test]
 async fn reads_beyond_the_limits_wait_and_all_succeed() {
     let bytes = [shard(0, 50, 20_000)];
-    let waits_at_the_node = setup(&bytes, |config| config.max_concurrent_reads = 1).await;
+    let waits_at_the_node = setup(&bytes, |config| config.reads.max_concurrent_reads = 1).await;
     read_at_once(&waits_at_the_node, 16).await;
     let waits_at_the_caller = setup(&bytes, |config| {
-        (config.max_concurrent_reads, config.max_waiting_reads) = (1, 1);
+        (config.reads.max_concurrent_reads, config.reads.max_waiting_reads) = (1, 1);
     });
     read_at_once(&waits_at_the_caller.await, 8).await;
 }

@@ -2,11 +2,11 @@
 //! entries.
 
 use std::fs::{File, FileTimes};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use headwater_storage::{CacheLevel, Storage, StorageConfig};
+use headwater_storage::{CacheLevel, NodeCacheConfig, Storage, StorageConfig};
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
 
 use crate::support::{Node, all_samples, client_config, config, shard, tar};
@@ -21,8 +21,13 @@ fn cached(folder: &Path, bytes: u64) -> StorageConfig {
     }
     let dir = folder.join("cache");
     std::fs::create_dir_all(&dir).unwrap();
+    StorageConfig { cache: level(dir, bytes), ..config(folder, &shards) }
+}
+
+/// A cache of one level, which takes files of this host too.
+fn level(dir: PathBuf, bytes: u64) -> NodeCacheConfig {
     let cache = vec![CacheLevel { dir, bytes }];
-    StorageConfig { cache, cache_all: true, ..config(folder, &shards) }
+    NodeCacheConfig { cache, cache_all: true, ..NodeCacheConfig::default() }
 }
 
 async fn read_all(dataset: &Dataset) -> Vec<EncodedSample> {
@@ -46,7 +51,7 @@ async fn dataset(nodes: &[&Node], local_files: LocalFiles) -> (StorageClient, Da
 async fn samples_are_those_of_the_source_over_both_ways() {
     let folder = tempfile::tempdir().unwrap();
     let with = cached(folder.path(), 64 << 20);
-    let without = StorageConfig { cache: Vec::new(), ..with.clone() };
+    let without = StorageConfig { cache: NodeCacheConfig::default(), ..with.clone() };
     let expected = all_samples(&Storage::open(without).await.unwrap()).await.unwrap();
     let node = Node::start(with);
     let (client, over_grpc) = dataset(&[&node], LocalFiles::Off).await;
@@ -70,8 +75,8 @@ async fn shards_of_one_layout_and_one_time_of_change_are_told_apart() {
     }
     let dir = folder.path().join("cache");
     std::fs::create_dir_all(&dir).unwrap();
-    let cache = vec![CacheLevel { dir: dir.clone(), bytes: 1 << 20 }];
-    let config = StorageConfig { cache, cache_all: true, ..config(folder.path(), &shards) };
+    let cache = level(dir.clone(), 1 << 20);
+    let config = StorageConfig { cache, ..config(folder.path(), &shards) };
     let samples = all_samples(&Storage::open(config).await.unwrap()).await.unwrap();
     let texts: Vec<_> = samples.iter().map(|sample| &sample.field("txt").unwrap()[..]).collect();
     assert_eq!(texts, [&b"first one"[..], b"other one"]);
@@ -123,10 +128,10 @@ async fn a_cache_without_room_is_read_past() {
     std::fs::write(&shards[0], shard(0, 20, 100_000)).unwrap();
     let dir = folder.path().join("cache");
     std::fs::create_dir_all(&dir).unwrap();
-    let cache = vec![CacheLevel { dir: dir.clone(), bytes: 1 << 20 }];
+    let cache = level(dir.clone(), 1 << 20);
     let plain = config(folder.path(), &shards);
     let expected = all_samples(&Storage::open(plain.clone()).await.unwrap()).await.unwrap();
-    let config = StorageConfig { cache, cache_all: true, ..plain };
+    let config = StorageConfig { cache, ..plain };
     let found = all_samples(&Storage::open(config).await.unwrap()).await.unwrap();
     assert_eq!(found, expected);
     assert!(entries(&dir).is_empty());
@@ -170,9 +175,9 @@ async fn of_a_file_with_several_shards_each_is_kept_alone() {
     std::fs::create_dir_all(&dir).unwrap();
     let mut plain = config(folder.path(), &[path]);
     plain.datasets[0].shard_samples = 4;
-    let cache = vec![CacheLevel { dir: dir.clone(), bytes: 64 << 20 }];
+    let cache = level(dir.clone(), 64 << 20);
     let expected = all_samples(&Storage::open(plain.clone()).await.unwrap()).await.unwrap();
-    let node = Node::start(StorageConfig { cache, cache_all: true, ..plain });
+    let node = Node::start(StorageConfig { cache, ..plain });
     for way in [LocalFiles::Off, LocalFiles::Auto] {
         let (_client, dataset) = dataset(&[&node], way).await;
         assert_eq!(read_all(&dataset).await, expected);

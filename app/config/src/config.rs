@@ -109,7 +109,7 @@ impl Config {
         self.security.validate()?;
         self.links.validate()?;
         let datasets = self.dataset.iter().flat_map(DatasetEntry::folders);
-        let caches = self.storage.cache.iter().map(|level| level.dir.clone());
+        let caches = self.storage.cache.cache.iter().map(|level| level.dir.clone());
         let dataset_folders = datasets.chain(caches).chain(usual_cache_dir()).collect();
         let (security, link_settings) = (self.security.clone(), self.links.clone());
         let augment =

@@ -57,7 +57,7 @@ mod tests {
         same.receiver.seed = 7;
         assert_eq!(key(&same, "job 1"), ours);
         let mut others = [config("others/"), config("photos/"), config("photos/")];
-        others[1].storage.readers = 3;
+        others[1].storage.reads.readers = 3;
         others[2].augment.threads = 3;
         for other in &others {
             assert_ne!(key(other, "job 1"), ours);

@@ -158,7 +158,10 @@ fn take_python(loaded: &mut Loaded, (program, folders): &(PathBuf, Vec<PathBuf>)
                 let augment = &mut loaded.config.augment;
                 (&mut augment.python, &mut augment.python_path)
             }
-            _ => (&mut loaded.config.storage.python, &mut loaded.config.storage.python_path),
+            _ => {
+                let storage = &mut loaded.config.storage.python;
+                (&mut storage.python, &mut storage.python_path)
+            }
         };
         if takes_program {
             python.clone_from(program);
@@ -185,8 +188,8 @@ fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
     augment.tokenizers.sort();
     augment.tokenizers.dedup();
     augment.python_modules.extend(called);
-    storage.python_modules.extend(served);
-    for modules in [&mut augment.python_modules, &mut storage.python_modules] {
+    storage.python.python_modules.extend(served);
+    for modules in [&mut augment.python_modules, &mut storage.python.python_modules] {
         modules.sort();
         modules.dedup();
     }

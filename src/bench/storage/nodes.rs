@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use headwater_core::Manifest;
-use headwater_storage::{CacheLevel, Storage, StorageConfig, listen};
+use headwater_storage::{CacheLevel, NodeCacheConfig, Storage, StorageConfig, listen};
 use headwater_storage_client::{LocalFiles, StorageClient, StorageClientConfig};
 use tempfile::TempDir;
 
@@ -38,7 +38,8 @@ impl Nodes {
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = tempfile::Builder::new().prefix("headwater-bench-").tempdir_in(parent)?;
         let level = CacheLevel { dir: folder.path().to_owned(), bytes: ROOM_MIN + ROOM * bytes };
-        let cached = StorageConfig { cache: vec![level], cache_all: true, ..config };
+        let cache = NodeCacheConfig { cache: vec![level], cache_all: true, ..config.cache };
+        let cached = StorageConfig { cache, ..config };
         let with_cache = serve(Storage::open(cached.clone()).await?).await?;
         let without = serve(storage).await?;
         let connect = |address: &str, local_files| {

@@ -96,7 +96,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         storage: &storage,
         fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
         limits: config.recipe.decode_limits(),
-        readers: config.storage.readers,
+        readers: config.storage.reads.readers,
     };
     let groups = headers.groups(&sizes, runtime.handle(), screen)?;
     let mut order = SamplerConfig::new(receiver.seed, 1, 0, 1);

@@ -23,7 +23,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     let selected = flags.selection.find(loaded, &inspector)?;
     let (names, places): (Vec<_>, Vec<_>) =
         selected.into_iter().map(|selected| (selected.name, selected.places)).unzip();
-    let (sizes, faults) = measure(&places, config.readers, screen)?;
+    let (sizes, faults) = measure(&places, config.reads.readers, screen)?;
     if let Some(fault) = faults.first() {
         bail!(fault.sentence());
     }

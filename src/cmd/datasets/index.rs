@@ -62,7 +62,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     for Selected { name, places } in selected {
         let mut tally = Tally::default();
         let progress = screen.progress("shards", places.len() as u64);
-        let readers = loaded.config.storage.readers;
+        let readers = loaded.config.storage.reads.readers;
         let work = |place: &FoundPlace| index(place, flags.force);
         in_order(&places, readers, &progress, work, |_, outcome| {
             match outcome? {

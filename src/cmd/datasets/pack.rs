@@ -66,7 +66,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let (mut files, mut sums) = (Vec::new(), String::new());
     let progress = screen.progress("shards", plans.len() as u64);
     let work = |plan: &_| write_shard(plan, &staging.path(&plan.name));
-    in_order(&plans, config.storage.readers, &progress, work, |plan, written| {
+    in_order(&plans, config.storage.reads.readers, &progress, work, |plan, written| {
         let written = written?;
         let idx = Path::new(&plan.name).with_extension("idx").display().to_string();
         staging.write(&idx, &written.idx)?;

@@ -32,7 +32,7 @@ struct Tally {
 pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
     let rules = Rules::new(&loaded.config)?;
     let inspector = Inspector::new(&loaded.config.storage);
-    let readers = loaded.config.storage.readers;
+    let readers = loaded.config.storage.reads.readers;
     let mut total = Tally::default();
     for Selected { name, places } in flags.selection.find(loaded, &inspector)? {
         let mut tally = Tally::default();

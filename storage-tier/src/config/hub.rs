@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::StorageConfig;
+use super::SourceConfig;
 
 const HUB: &str = "https://huggingface.co";
 
@@ -20,7 +20,7 @@ pub(crate) struct HubAccess {
 impl HubAccess {
     /// By the configuration, then by what the hub's own tools read: `HF_ENDPOINT`; `HF_TOKEN`, or the
     /// file that `huggingface-cli login` writes.
-    pub(crate) fn of(config: &StorageConfig) -> Self {
+    pub(crate) fn of(config: &SourceConfig) -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let own = Some(config.hub_endpoint.clone()).filter(|endpoint| !endpoint.is_empty());
         let endpoint = own.or_else(|| variable("HF_ENDPOINT")).unwrap_or_else(|| HUB.to_owned());

@@ -75,7 +75,7 @@ impl<'a> Formats<'a> {
         let lines = |kind| Arc::new(Lines::new(kind, self.dataset));
         Ok(match kind {
             FormatKind::Auto | FormatKind::Tar => {
-                Arc::new(Tar::new(self.config, self.kept.clone()))
+                Arc::new(Tar::new(self.config.on_broken_shard, self.kept.clone()))
             }
             FormatKind::Folder => Arc::new(Folder::new(self.dataset)),
             #[cfg(feature = "format-parquet")]
@@ -90,7 +90,7 @@ impl<'a> Formats<'a> {
             FormatKind::Tsv => lines(LineKind::Tsv),
             FormatKind::Jsonl => lines(LineKind::Json),
             FormatKind::Text => lines(LineKind::Text),
-            FormatKind::Python => Arc::new(Python::new(self.config, self.dataset)),
+            FormatKind::Python => Arc::new(Python::new(&self.config.python, self.dataset)),
             #[cfg(feature = "format-hdf5")]
             FormatKind::Hdf5 => Arc::new(Hdf5::new(self.dataset)),
             #[cfg(feature = "format-zarr")]

@@ -90,7 +90,8 @@ impl Inspector {
     /// Tars of this host by their paths, wherever they lie.
     #[must_use]
     pub fn tars(&self, paths: &[PathBuf]) -> Vec<FoundPlace> {
-        let format: Arc<dyn Format> = Arc::new(Tar::new(&self.config, self.kept.clone()));
+        let format: Arc<dyn Format> =
+            Arc::new(Tar::new(self.config.on_broken_shard, self.kept.clone()));
         let found = |path: &PathBuf| FoundPlace {
             place: Place::of_file(path),
             kind: FormatKind::Tar,

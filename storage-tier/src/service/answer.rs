@@ -74,7 +74,7 @@ impl ReadAnswer {
     fn is_large(&self, index: u32) -> Result<bool, Ended> {
         let bytes = self.shard.sample_bytes(index, &self.query.fields);
         let bytes = bytes.map_err(|error| ended(error.into()))?;
-        Ok(bytes > self.storage.config().block_bytes as u64)
+        Ok(bytes > self.storage.config().reads.block_bytes as u64)
     }
 
     /// The sample without its large fields, then those, piece after piece.
@@ -95,7 +95,7 @@ impl ReadAnswer {
             served += field.more;
         }
         room.send(Ok(to_wire(vec![sample], fetch)));
-        let piece_bytes = self.storage.config().block_bytes;
+        let piece_bytes = self.storage.config().reads.block_bytes;
         for LeftOut { place, range } in large {
             let Some(known) = counted.fields.as_mut().ok().and_then(|known| known.get_mut(place))
             else {

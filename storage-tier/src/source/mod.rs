@@ -167,8 +167,8 @@ pub(crate) struct Sources {
 impl Sources {
     /// Requests are made by the runtime that this is called in; without one, by one of its own.
     pub(crate) fn new(config: &StorageConfig) -> Self {
-        let local = LocalSource::within(&config.roots, config.cache_all);
-        Self { local: Arc::new(local), distant: Arc::new(Registry::new(config)) }
+        let local = LocalSource::within(&config.sources.roots, config.cache.cache_all);
+        Self { local: Arc::new(local), distant: Arc::new(Registry::new(&config.sources)) }
     }
 
     /// Those that are reached by requests.

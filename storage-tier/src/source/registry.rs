@@ -9,8 +9,7 @@ use super::url::{Scheme, SourceUrl};
 use super::web::Web;
 use super::web_server::WebServer;
 use super::{Place, Source};
-use crate::StorageConfig;
-use crate::config::HubAccess;
+use crate::config::{HubAccess, SourceConfig};
 
 /// The distant sources of a node.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct Registry {
 // === impl Registry ===
 
 impl Registry {
-    pub(crate) fn new(config: &StorageConfig) -> Self {
+    pub(crate) fn new(config: &SourceConfig) -> Self {
         let urls = config.roots.iter().filter_map(|root| root.to_str());
         let urls = urls.filter(|root| SourceUrl::is_one(root));
         // Those that cannot be read were refused with the configuration.

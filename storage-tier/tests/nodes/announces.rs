@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-use headwater_storage::StorageConfig;
+use headwater_storage::{ReadConfig, StorageConfig};
 use headwater_storage_client::StorageClientConfig;
 
 use super::{dataset, shards};
@@ -19,7 +19,8 @@ const IN_FLIGHT: &str = "headwater_storage_prefetch_shards_in_flight";
 async fn as_much_is_fetched_as_there_is_room_and_more_as_the_caller_goes_on() {
     let (_folder, config) = shards(9, 100_000);
     // Four shards, and as much free.
-    let node = Node::start(StorageConfig { prefetch_bytes: 8 * 450_000, ..config });
+    let reads = ReadConfig { prefetch_bytes: 8 * 450_000, ..ReadConfig::default() };
+    let node = Node::start(StorageConfig { reads, ..config });
     let dataset = dataset(&[&node.address], StorageClientConfig::default()).await;
     let bytes: u64 = dataset.manifest().shards()[..4].iter().map(|shard| shard.bytes).sum();
     assert!(dataset.prefetch(&[0, 1, 2, 3, 4, 5]).await.is_empty());
@@ -48,7 +49,8 @@ async fn a_fetch_that_nobody_wants_any_more_is_broken_off() {
     std::fs::write(&small, shard(0, 4, 500)).unwrap();
 
     let config = config(folder.path(), &[large, small]);
-    let node = Node::start(StorageConfig { shard_prefetch_window: 1, ..config });
+    let reads = ReadConfig { shard_prefetch_window: 1, ..ReadConfig::default() };
+    let node = Node::start(StorageConfig { reads, ..config });
     let dataset = dataset(&[&node.address], StorageClientConfig::default()).await;
     assert!(dataset.prefetch(&[0, 1]).await.is_empty());
     node.counts.becomes(IN_FLIGHT, "", 1).await;

@@ -1,6 +1,6 @@
 //! A node that is asked to stop finishes what it has begun and sends callers to the next.
 
-use headwater_storage::StorageConfig;
+use headwater_storage::{RequestConfig, StorageConfig};
 use headwater_storage_client::StorageClientConfig;
 
 use super::{dataset, read, shards};
@@ -64,8 +64,12 @@ async fn a_node_that_ends_finishes_its_answers_and_nobody_counts_it_as_failed() 
 async fn a_caller_that_does_not_read_does_not_keep_a_node() {
     // More than sockets hold, and nobody but the drain breaks the answer off.
     let (_folder, config) = shards(1, 20 << 20);
-    let (drain_timeout_ms, answer_timeout_ms) = (50, 600_000);
-    let mut node = Node::start(StorageConfig { drain_timeout_ms, answer_timeout_ms, ..config });
+    let requests = RequestConfig {
+        drain_timeout_ms: 50,
+        answer_timeout_ms: 600_000,
+        ..RequestConfig::default()
+    };
+    let mut node = Node::start(StorageConfig { requests, ..config });
     let gate = Gate::to(&node.address).await;
     let held = dataset(&[&gate.address], StorageClientConfig::default()).await;
     gate.close();

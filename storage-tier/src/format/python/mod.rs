@@ -18,7 +18,7 @@ use headwater_interpreter::{CallError, Dataset, DatasetIdentity, Settings};
 
 use super::{Damage, Format, Opened, Outline, arrays};
 use crate::source::Place;
-use crate::{DatasetConfig, StorageConfig, StorageError};
+use crate::{DatasetConfig, PythonConfig, StorageError};
 use samples::Samples;
 
 /// Reads what a class gives.
@@ -51,12 +51,12 @@ struct Class {
 // === impl Python ===
 
 impl Python {
-    pub(crate) fn new(config: &StorageConfig, dataset: &DatasetConfig) -> Self {
+    pub(crate) fn new(config: &PythonConfig, dataset: &DatasetConfig) -> Self {
         let pool = Arc::new(Datasets {
             settings: config.interpreter(),
             arguments: dataset.arguments.clone().into_iter().collect(),
             classes: Mutex::default(),
-            processes: config.python_processes(),
+            processes: config.processes(),
         });
         let (shard_samples, sample_bytes_max) = (dataset.shard_samples, dataset.sample_bytes_max);
         Self { shard_samples, sample_bytes_max, pool }

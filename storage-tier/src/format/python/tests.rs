@@ -87,11 +87,11 @@ impl Trial {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("own_data.py"), MODULE).expect("a module");
         std::fs::write(folder.path().join("version"), "the data").expect("a version");
-        let config = StorageConfig {
+        let config = PythonConfig {
             python_modules: vec!["own_data".into()],
             python_path: vec![folder.path().to_owned()],
             python_processes: 1,
-            ..StorageConfig::default()
+            ..PythonConfig::default()
         };
         let dataset = DatasetConfig { shard_samples: 3, ..DatasetConfig::default() };
         let format = Python::new(&config, &dataset);

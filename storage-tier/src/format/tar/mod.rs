@@ -18,10 +18,10 @@ use headwater_core::{Digest, ShardIndex};
 use headwater_storage_client::{IndexedShard, Object};
 
 use super::{Damage, Format, Opened, Outline};
+use crate::StorageError;
 use crate::config::OnBrokenShard;
 use crate::kept::{KeptIndices, Stamp};
 use crate::source::{Place, Version};
-use crate::{StorageConfig, StorageError};
 
 pub(crate) use count::count_at;
 pub use count::{SampleCount, count_samples};
@@ -37,8 +37,8 @@ pub(crate) struct Tar {
 // === impl Tar ===
 
 impl Tar {
-    pub(crate) fn new(config: &StorageConfig, kept: Arc<KeptIndices>) -> Self {
-        Self { kept, on_broken_shard: config.on_broken_shard }
+    pub(crate) fn new(on_broken_shard: OnBrokenShard, kept: Arc<KeptIndices>) -> Self {
+        Self { kept, on_broken_shard }
     }
 
     /// The index of an open shard, and how it was come by.
@@ -153,7 +153,7 @@ mod tests {
         std::fs::write(&path, builder.into_inner().unwrap()).unwrap();
         let make = || {
             let kept = KeptIndices::new(Some("/proc/nowhere".into()), None);
-            Arc::new(Tar::new(&StorageConfig::default(), Arc::new(kept))) as Arc<dyn Format>
+            Arc::new(Tar::new(OnBrokenShard::Fail, Arc::new(kept))) as Arc<dyn Format>
         };
         let found = conformance::check(&make, &Place::of_file(&path));
         assert_eq!(found.len(), 2);

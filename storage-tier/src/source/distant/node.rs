@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::ahead::Ahead;
 use super::refusal::Refusal;
-use crate::StorageConfig;
+use crate::config::SourceConfig;
 
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
@@ -48,7 +48,7 @@ struct TooSlow(Duration);
 
 impl Node {
     /// Requests are made by the runtime that this is called in, else by one of its own.
-    pub(crate) fn new(config: &StorageConfig) -> Self {
+    pub(crate) fn new(config: &SourceConfig) -> Self {
         Self {
             runtime: Handle::try_current().ok(),
             own_runtime: OnceLock::new(),

@@ -9,15 +9,15 @@ use super::super::Source;
 use super::super::conformance::bytes;
 use super::server::{Dialect, Fault, Server};
 use super::{config, distant, path, web_server};
-use crate::StorageConfig;
+use crate::config::SourceConfig;
 
 /// Little time for tries that cannot help.
-fn impatient() -> StorageConfig {
-    StorageConfig { source_retry_ms: 400, source_timeout_ms: 60_000, ..config() }
+fn impatient() -> SourceConfig {
+    SourceConfig { source_retry_ms: 400, source_timeout_ms: 60_000, ..config() }
 }
 
 /// The same file by each kind of source that answers ranges.
-fn each_source(test: impl Fn(&Server, &dyn Fn(&StorageConfig) -> Arc<dyn Source>, &str)) {
+fn each_source(test: impl Fn(&Server, &dyn Fn(&SourceConfig) -> Arc<dyn Source>, &str)) {
     let server = Server::start(Dialect::Plain);
     test(&server, &|config| distant(web_server(&server), config), "http");
     #[cfg(feature = "source-object-store")]
@@ -132,7 +132,7 @@ fn a_server_that_says_nothing_is_asked_again() {
     let server = Server::start(Dialect::Plain);
     let content = bytes(3, 1000);
     server.put("a.tar", &content);
-    let config = StorageConfig { source_timeout_ms: 200, ..config() };
+    let config = SourceConfig { source_timeout_ms: 200, ..config() };
     let object = distant(web_server(&server), &config).open(&path("a.tar")).unwrap();
     server.fail_ranges(1, Fault::Silence);
     assert!(object.read(0..1000).unwrap() == content[..]);

@@ -11,7 +11,7 @@ use super::super::{Place, Registry};
 use super::config;
 use super::hub::COMMIT;
 use super::server::{Dialect, Server};
-use crate::StorageConfig;
+use crate::config::SourceConfig;
 use crate::find::find_distant;
 
 fn found(registry: &Registry, pattern: &str) -> Result<Vec<String>, String> {
@@ -39,7 +39,7 @@ fn globs_fit_what_the_folder_before_them_has() {
         server.put(name, b"x");
     }
     server.put(&format!("a/{SUMS_FILE}"), b"");
-    let config = StorageConfig { hub_endpoint: format!("http://{}", server.address), ..config() };
+    let config = SourceConfig { hub_endpoint: format!("http://{}", server.address), ..config() };
     let mut registry = Registry::new(&config);
     registry.hub.token = Some("hf_secret".to_owned());
     let find = |pattern: &str| {
@@ -66,7 +66,7 @@ fn globs_fit_what_the_folder_before_them_has() {
 fn with_roots_only_what_lies_below_them_is_found() {
     let roots = |roots: &[&str]| {
         let roots = roots.iter().map(Into::into).collect();
-        Registry::new(&StorageConfig { roots, ..config() })
+        Registry::new(&SourceConfig { roots, ..config() })
     };
     let inside = "https://host/ds/a.tar";
     assert!(found(&roots(&[]), inside).is_ok());

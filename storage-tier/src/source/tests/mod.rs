@@ -18,14 +18,14 @@ use super::hub::Hub;
 use super::web::Web;
 use super::web_server::WebServer;
 use super::{LocalSource, Source};
-use crate::StorageConfig;
+use crate::config::SourceConfig;
 use server::{Dialect, Fault, Request, Server};
 
-fn config() -> StorageConfig {
-    StorageConfig { source_timeout_ms: 60_000, source_retry_ms: 60_000, ..Default::default() }
+fn config() -> SourceConfig {
+    SourceConfig { source_timeout_ms: 60_000, source_retry_ms: 60_000, ..Default::default() }
 }
 
-fn distant(remote: impl Remote + 'static, config: &StorageConfig) -> Arc<Distant> {
+fn distant(remote: impl Remote + 'static, config: &SourceConfig) -> Arc<Distant> {
     Arc::new(Distant::new(Arc::new(remote), Arc::new(Node::new(config))))
 }
 

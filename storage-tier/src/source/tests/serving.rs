@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::super::conformance::bytes;
 use super::config;
 use super::server::{Dialect, Fault, Request, Server};
-use crate::{CacheLevel, DatasetConfig, Storage, StorageConfig};
+use crate::{CacheLevel, DatasetConfig, NodeCacheConfig, Storage, StorageConfig};
 
 /// A tar of `samples` samples, of 20 KB on the average.
 fn tar(seed: u64, samples: u64) -> Vec<u8> {
@@ -42,8 +42,9 @@ async fn open_with(shards: String, index_dir: &Path, cache: Vec<CacheLevel>) -> 
     let config = StorageConfig {
         datasets: vec![dataset],
         index_dir: Some(index_dir.to_owned()),
-        cache,
-        ..config()
+        cache: NodeCacheConfig { cache, ..Default::default() },
+        sources: config(),
+        ..Default::default()
     };
     Storage::open(config).await.unwrap_or_else(|error| panic!("{}", error.sentence()))
 }
@@ -182,8 +183,9 @@ fn node_of(folder: &std::path::Path, url: &str, is_cached: bool) -> StorageConfi
     StorageConfig {
         datasets: vec![dataset],
         index_dir: Some(folder.join("index")),
-        cache,
-        ..config()
+        cache: NodeCacheConfig { cache, ..Default::default() },
+        sources: config(),
+        ..Default::default()
     }
 }
 
