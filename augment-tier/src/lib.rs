@@ -20,7 +20,10 @@ mod session;
 mod share;
 mod worker;
 
-pub use config::{AugmentConfig, BackendChoice, CudaDecode};
+pub use config::{
+    AugmentConfig, BackendChoice, CudaConfig, CudaDecode, DecodingConfig, LeaseConfig,
+    PythonConfig, ReadConfig, SessionConfig,
+};
 pub use error::{AugmentError, SessionError, SessionErrorKind};
 pub use metrics::describe_metrics;
 pub use service::{Augment, bind};

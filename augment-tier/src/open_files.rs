@@ -17,21 +17,22 @@ impl AugmentConfig {
     /// # Errors
     /// The limit of open files is too low for any use.
     pub(crate) fn fitted(mut self) -> Result<Self, AugmentError> {
-        let files = self.local_shards_max;
-        let callers = OF_A_SESSION * self.sessions_max + self.security.strangers_max as usize;
+        let files = self.reads.local_shards_max;
+        let callers =
+            OF_A_SESSION * self.sessions.sessions_max + self.security.strangers_max as usize;
         let wanted = Descriptors { files, connections: callers };
         let granted = Descriptors::share(wanted)?;
         if granted == wanted {
             return Ok(self);
         }
-        self.local_shards_max = granted.files.max(1);
+        self.reads.local_shards_max = granted.files.max(1);
         let strangers = (self.security.strangers_max as usize).min(granted.connections / 4).max(1);
         self.security.strangers_max = strangers as u32;
         let left = granted.connections - strangers;
-        self.sessions_max = self.sessions_max.min(left / OF_A_SESSION).max(1);
+        self.sessions.sessions_max = self.sessions.sessions_max.min(left / OF_A_SESSION).max(1);
         tracing::warn!(
-            augment.sessions_max = self.sessions_max,
-            augment.local_shards_max = self.local_shards_max,
+            augment.sessions_max = self.sessions.sessions_max,
+            augment.local_shards_max = self.reads.local_shards_max,
             security.strangers_max = self.security.strangers_max,
             wanted = wanted.files + wanted.connections,
             "the limit of open files is lower than these keys ask for, so they are lowered: raise it \

@@ -2,20 +2,20 @@
 
 use headwater_inventory::Machine;
 
-use crate::config::AugmentConfig;
+use crate::config::LeaseConfig;
 use crate::error::AugmentError;
 
 /// Checks `augment.staging_bytes`, and `augment.share_bytes` beside it, against the memory that this process may still take.
 ///
 /// # Errors
 /// It is more; with both numbers.
-pub(crate) fn check_room(machine: &Machine, config: &AugmentConfig) -> Result<(), AugmentError> {
+pub(crate) fn check_room(machine: &Machine, leases: &LeaseConfig) -> Result<(), AugmentError> {
     let Some(room) = machine.memory_room() else { return Ok(()) };
     let (free, from) = (room.free_bytes, room.from.display());
-    let (key, value, free) = if config.staging_bytes > free {
-        ("staging_bytes", config.staging_bytes, free)
-    } else if config.share_bytes > free - config.staging_bytes {
-        ("share_bytes", config.share_bytes, free - config.staging_bytes)
+    let (key, value, free) = if leases.staging_bytes > free {
+        ("staging_bytes", leases.staging_bytes, free)
+    } else if leases.share_bytes > free - leases.staging_bytes {
+        ("share_bytes", leases.share_bytes, free - leases.staging_bytes)
     } else {
         return Ok(());
     };
@@ -35,7 +35,7 @@ mod tests {
             .expect("a file");
         let machine = Machine::recorded(folder.path());
         let checked = |staging_bytes| {
-            let config = AugmentConfig { staging_bytes, ..AugmentConfig::default() };
+            let config = LeaseConfig { staging_bytes, ..LeaseConfig::default() };
             check_room(&machine, &config).map_err(|error| error.to_string())
         };
         assert_eq!(checked(1 << 20), Ok(()));
@@ -45,9 +45,9 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("/proc/meminfo"), "{said}");
-        let config = AugmentConfig { staging_bytes: 1 << 19, ..AugmentConfig::default() };
+        let config = LeaseConfig { staging_bytes: 1 << 19, ..LeaseConfig::default() };
         let sharing = |share_bytes| {
-            let config = AugmentConfig { share_bytes, ..config.clone() };
+            let config = LeaseConfig { share_bytes, ..config.clone() };
             check_room(&machine, &config).map_err(|error| error.to_string())
         };
         assert_eq!(sharing(1 << 19), Ok(()));

@@ -62,7 +62,8 @@ pub(crate) async fn serve(
     outbox: Outbox,
     UnauthenticatedPeer { place, standing }: UnauthenticatedPeer,
 ) -> Result<(), SessionError> {
-    let (within, missed_max) = (worker.config.hello_timeout(), worker.config.heartbeats_missed_max);
+    let sessions = &worker.config.sessions;
+    let (within, missed_max) = (sessions.hello_timeout(), sessions.heartbeats_missed_max);
     let (mut inbox, hello) = tokio::select! {
         () = worker.stop.cancelled() => return Err(SessionError::Closing),
         opened = Inbox::open(messages, within, missed_max) => opened?,

@@ -85,10 +85,10 @@ impl Worker {
             lost: OnceLock::new(),
             device_lost: CancellationToken::new(),
             strangers: Lobby::new("sessions", config.security.strangers_max as usize),
-            sessions: Arc::new(Semaphore::new(config.sessions_max)),
+            sessions: Arc::new(Semaphore::new(config.sessions.sessions_max)),
             sessions_begun: AtomicU64::new(0),
-            staging: Staging::new(config.staging_bytes),
-            share: Share::new(config.share_bytes),
+            staging: Staging::new(config.leases.staging_bytes),
+            share: Share::new(config.leases.share_bytes),
             manifests: Mutex::default(),
             config,
         }
@@ -120,7 +120,7 @@ impl Worker {
         &self,
         standing: Option<&ConnectionAuth>,
     ) -> Result<OwnedSemaphorePermit, SessionError> {
-        let max = self.config.sessions_max;
+        let max = self.config.sessions.sessions_max;
         let place = Arc::clone(&self.sessions).try_acquire_owned().ok();
         let place = place.filter(|_| standing.is_none_or(ConnectionAuth::let_in));
         place.ok_or(SessionError::Full { max })

@@ -6,7 +6,7 @@ use rustix::fs::{Access, access, statvfs};
 use crate::doctor::{Check, Patient, gigabytes};
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
-    patient.config.augment.decoded_cache.iter().map(folder).collect()
+    patient.config.augment.decoding.decoded_cache.iter().map(folder).collect()
 }
 
 /// Whether a folder exists, is writable, and is on a file system of that size.

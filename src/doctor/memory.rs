@@ -71,7 +71,7 @@ fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
 fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     let config = patient.config;
     let storage = config.storage.reads.open_shards_max as u64;
-    let augment = config.augment.sessions_max as u64 * FILES_PER_SESSION;
+    let augment = config.augment.sessions.sessions_max as u64 * FILES_PER_SESSION;
     let wanted = storage.max(augment) + OTHER_FILES;
     let limit = limits.open_files;
     let soft = limit.soft.map_or("no limit".to_owned(), |soft| soft.to_string());

@@ -28,7 +28,8 @@ pub(crate) fn checks(config: &Config) -> Vec<Check> {
 
 fn worker(config: &Config) -> Check {
     let check = "gpu proof of a worker";
-    let opened = CudaBackend::open(&config.augment.cuda()).map_err(|error| error.to_string());
+    let cuda = config.augment.cuda.settings(config.augment.threads());
+    let opened = CudaBackend::open(&cuda).map_err(|error| error.to_string());
     let proved = opened.and_then(|gpu| {
         let steps = gpu.prove().map_err(|error| format!("{}: {error}", gpu.name()))?;
         Ok(format!("{} makes the processor's bytes in {steps} steps", gpu.name()))
@@ -45,7 +46,7 @@ fn receiver(config: &Config) -> Result<Vec<Check>, String> {
     let receiver = &config.receiver;
     let ordinal = match receiver.device().map_err(|error| error.to_string())? {
         Device::Cuda(ordinal) => ordinal,
-        Device::Cpu => config.augment.cuda_device,
+        Device::Cpu => config.augment.cuda.cuda_device,
     };
     let recipe = config.recipe.recipe().map_err(|error| error.to_string())?;
     let dtype = receiver.u8_as().map_err(|error| error.to_string())?.unwrap_or(Dtype::Bf16);

@@ -108,8 +108,8 @@ impl Planner {
             access,
             wait_limit_ms,
             wait_limit_key: "receiver.worker_wait_ms",
-            local_files: config.augment.local_files,
-            local_roots: config.augment_tier()?.local_roots(),
+            local_files: config.augment.reads.local_files,
+            local_roots: config.augment_tier()?.reads.local_roots(),
             ..Default::default()
         })
         .await?;
@@ -309,7 +309,7 @@ mod tests {
         let dataset = vec![DatasetEntry::parse(shards).unwrap()];
         let mut config = Config { dataset, ..Config::default() };
         config.storage.index_dir = Some(index.path().to_owned());
-        config.augment.local_files = LocalFiles::Off;
+        config.augment.reads.local_files = LocalFiles::Off;
         config.receiver.worker_wait_ms = 100;
         let mut planner = Planner::look(&config).await.unwrap();
         assert!(planner.plan(0, 0, None).await.is_ok());

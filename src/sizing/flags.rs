@@ -87,7 +87,7 @@ impl SizeFlags {
             window_batches: receiver.window_batches,
             slots: receiver.slots_limit() as u32,
             shuffle_block: receiver.shuffle_block.unwrap_or(SHUFFLE_BLOCK_DEFAULT),
-            augment_staging_bytes: config.augment.staging_bytes as f64,
+            augment_staging_bytes: config.augment.leases.staging_bytes as f64,
         };
         let hardware = Hardware {
             storage_cores: self.storage_cores,

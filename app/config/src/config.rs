@@ -111,9 +111,9 @@ impl Config {
         let datasets = self.dataset.iter().flat_map(DatasetEntry::folders);
         let caches = self.storage.cache.cache.iter().map(|level| level.dir.clone());
         let dataset_folders = datasets.chain(caches).chain(usual_cache_dir()).collect();
-        let (security, link_settings) = (self.security.clone(), self.links.clone());
-        let augment =
-            AugmentConfig { security, link_settings, dataset_folders, ..self.augment.clone() };
+        let mut augment = self.augment.clone();
+        augment.reads.dataset_folders = dataset_folders;
+        (augment.security, augment.link_settings) = (self.security.clone(), self.links.clone());
         augment.validate()?;
         Ok(augment)
     }

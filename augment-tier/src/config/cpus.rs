@@ -72,7 +72,7 @@ impl AugmentConfig {
         visible: Option<&str>,
     ) -> Result<(String, Option<u32>), String> {
         if self.backend != BackendChoice::Cpu
-            && let Some(gpu) = machine.visible_gpu(self.cuda_device, visible)
+            && let Some(gpu) = machine.visible_gpu(self.cuda.cuda_device, visible)
         {
             return Ok((format!("GPU {}", gpu.pci.address), gpu.pci.numa_node));
         }
@@ -106,6 +106,7 @@ mod tests {
     use headwater_inventory::trees::{ROCE, unpack};
     use headwater_transport::links::LinksConfig;
 
+    use super::super::CudaConfig;
     use super::*;
 
     fn cores(config: &AugmentConfig, allowed: &str) -> Result<Option<String>, String> {
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(node, Ok(Some("64-127".into())), "the one that is named");
         let renders = |cuda_device| AugmentConfig {
             backend: BackendChoice::Cuda,
-            cuda_device,
+            cuda: CudaConfig { cuda_device, ..CudaConfig::default() },
             ..config("auto")
         };
         let of = |number| cores(&renders(number), "0-127").expect("cores").expect("near it");

@@ -55,17 +55,17 @@ fn has_no_driver() -> bool {
 }
 
 fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
-    let cache =
-        DecodedCache::open(&config.decoded_cache, config.decoded_cache_keep(), config.threads());
+    let decoding = &config.decoding;
+    let cache = DecodedCache::open(&decoding.decoded_cache, decoding.keep(), config.threads());
     let cache = cache.map_err(AugmentError::DecodedCache)?;
-    let processor = CpuBackend::sharing(EntryTable::new(config.jpeg_entries_bytes));
-    on(Arc::new(processor.caching(cache).calling(config.python())), config)
+    let processor = CpuBackend::sharing(EntryTable::new(decoding.jpeg_entries_bytes));
+    on(Arc::new(processor.caching(cache).calling(config.python.modules())), config)
 }
 
 fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
-    let opened = CudaBackend::open(&config.cuda());
+    let opened = CudaBackend::open(&config.cuda.settings(config.threads()));
     let gpu = opened.map_err(|error| AugmentError::Gpu { reason: error.to_string() })?;
-    if !config.decoded_cache.is_empty() {
+    if !config.decoding.decoded_cache.is_empty() {
         return Err(AugmentError::CacheOnGpu { backend: gpu.name() });
     }
     let started = Instant::now();
@@ -74,7 +74,9 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
         AugmentError::Gpu { reason }
     })?;
     tracing::info!(steps, took = ?started.elapsed(), "the GPU makes the processor's bytes");
-    let gpu = gpu.sharing(EntryTable::new(config.jpeg_entries_bytes)).calling(config.python());
+    let gpu = gpu
+        .sharing(EntryTable::new(config.decoding.jpeg_entries_bytes))
+        .calling(config.python.modules());
     on(Arc::new(gpu), config).map_err(|error| match error {
         AugmentError::Renderer(
             error @ (RenderError::Device { .. } | RenderError::DeviceLost { .. }),

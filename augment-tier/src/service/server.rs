@@ -63,7 +63,7 @@ impl Augment {
     /// this program does not have, no storage tier within `storage_wait_ms`, or no threads.
     pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
         config.validate()?;
-        check_room(&Machine::this(), &config)?;
+        check_room(&Machine::this(), &config.leases)?;
         let config = config.fitted()?;
         session::check_forced(&config)?;
         let asked = config.clone();
@@ -82,7 +82,7 @@ impl Augment {
         backend: Arc<dyn Backend>,
     ) -> Result<Self, AugmentError> {
         config.validate()?;
-        check_room(&Machine::this(), &config)?;
+        check_room(&Machine::this(), &config.leases)?;
         let config = config.fitted()?;
         session::check_forced(&config)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
@@ -142,7 +142,7 @@ impl Augment {
             .max_decoding_message_size(REQUEST_MAX_BYTES)
             .max_encoding_message_size(MESSAGE_MAX_BYTES);
         let service = InterceptedService::new(service, access.token_guard());
-        let sessions_max = worker.config.sessions_max;
+        let sessions_max = worker.config.sessions.sessions_max;
         let incoming = access.incoming(listener, CONNECTIONS_PER_SESSION * sessions_max, "augment");
         let drain = worker.drain.clone();
         let server = Server::builder()
@@ -183,7 +183,7 @@ impl Augment {
 /// Waits for the sessions, as long as the configuration allows; then ends them. Their last words
 /// go out while `server` is polled.
 async fn drain_sessions(worker: &Worker, sessions: &TaskTracker, server: impl Future<Output = ()>) {
-    let within = worker.config.drain_timeout();
+    let within = worker.config.sessions.drain_timeout();
     let open = sessions.len();
     tracing::info!(sessions = open, "draining");
     tokio::pin!(server);

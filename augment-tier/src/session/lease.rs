@@ -117,7 +117,7 @@ impl LeaseWork {
     fn check_bytes(&self) -> Result<(), LeaseError> {
         let (samples, bytes) = (self.lease.samples.len(), self.work.part_bytes);
         let worker = &self.session.source.worker;
-        let most = worker.config.part_bytes_max;
+        let most = worker.config.leases.part_bytes_max;
         if bytes <= most {
             return Ok(());
         }

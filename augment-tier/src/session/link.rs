@@ -48,7 +48,7 @@ pub(crate) async fn connect(
     // A receiver that offers one link forces it as well.
     let forced = taken.len() == 1 || hello.links.len() == 1;
     let demand = if forced { Demand::Only } else { Demand::AmongOthers };
-    let (within, options) = (config.link_timeout(), options(config, Some(access), demand));
+    let (within, options) = (config.sessions.link_timeout(), options(config, Some(access), demand));
     let mut refused = Vec::new();
     let mut tried = false;
     for offer in &hello.links {
@@ -98,7 +98,7 @@ fn options(config: &AugmentConfig, access: Option<&Access>, demand: Demand) -> C
         demand,
         encrypted_only: access.is_some_and(Access::encrypts_data),
         tls: client.map(|current| ConnectTls::new(current, name)),
-        timeout: Some(config.link_timeout()),
+        timeout: Some(config.sessions.link_timeout()),
         staging_buffers: config.parts() as usize,
         part_bytes: AugmentConfig::PART_BYTES_USUAL,
     }

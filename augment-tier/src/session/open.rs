@@ -72,7 +72,7 @@ impl Session {
             refused_links: refused,
             credits: worker.config.credits(),
             backend: worker.backend.name(),
-            shares: worker.config.share_bytes > 0,
+            shares: worker.config.leases.share_bytes > 0,
         };
         let memory_units = units_of(worker.config.session_part_bytes());
         let (scope, layouts) = (hello.part_scope(), Mutex::new(vec![None; plans.len()]));
@@ -144,7 +144,8 @@ fn units_of(bytes: u64) -> u32 {
 /// The recipe of each bucket, checked. A GPU or a Python process may have to be asked, which takes a while the first
 /// time.
 async fn plans(worker: &Worker, hello: &SessionHello) -> Result<Vec<Arc<PartPlan>>, SessionError> {
-    let (asked, most) = (hello.recipe.decode_limits.pixels_max, worker.config.image_pixels_max);
+    let (asked, most) =
+        (hello.recipe.decode_limits.pixels_max, worker.config.decoding.image_pixels_max);
     if asked > most {
         // Refused, not rendered with another bound: that would change which samples are bad.
         let reason = format!(

@@ -1,6 +1,5 @@
 use std::sync::atomic::Ordering;
 
-use headwater_augment::AugmentConfig;
 use headwater_proto::augment::{PartLease, ToWorker};
 use headwater_render::backend::CpuBackend;
 use headwater_transport::LinkKind;
@@ -15,7 +14,8 @@ use super::support::{samples, shards};
 #[tokio::test(flavor = "multi_thread")]
 async fn one_lease_more_than_the_credits_ends_the_session() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { leases_in_flight: 2, ..config(&storage) };
+    let mut config = config(&storage);
+    config.leases.leases_in_flight = 2;
     let worker = TestWorker::start_with(config, CpuBackend::default()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     assert_eq!(receiver.welcome.credits, 2);
@@ -32,7 +32,8 @@ async fn one_lease_more_than_the_credits_ends_the_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_has_ended_makes_room_for_the_next() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { leases_in_flight: 1, ..config(&storage) };
+    let mut config = config(&storage);
+    config.leases.leases_in_flight = 1;
     let gate = Gate::default();
     gate.open();
     let worker = TestWorker::start_with(config, gate.backend()).await;

@@ -1,4 +1,3 @@
-use headwater_augment::AugmentConfig;
 use headwater_proto::augment::{FailureKind, FromWorker};
 use headwater_transport::{Arrival, LinkKind};
 use tokio::time::{sleep, timeout};
@@ -54,7 +53,8 @@ async fn an_idle_session_does_not_keep_a_draining_worker() {
 async fn what_is_open_when_the_drain_time_is_over_is_abandoned_but_never_left_writing() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
-    let config = AugmentConfig { drain_timeout_ms: 100, ..config(&storage) };
+    let mut config = config(&storage);
+    config.sessions.drain_timeout_ms = 100;
     let mut worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Shm).await;
     receiver.lease(1, 0, 0, &samples(0, 0..4)).await;

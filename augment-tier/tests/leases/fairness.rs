@@ -15,7 +15,8 @@ use super::support::{samples, shards};
 async fn a_session_with_little_work_does_not_wait_for_one_with_much() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
-    let config = AugmentConfig { threads: 1, leases_in_flight: 8, ..config(&storage) };
+    let mut config = AugmentConfig { threads: 1, ..config(&storage) };
+    config.leases.leases_in_flight = 8;
     let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut greedy = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     let mut modest_hello = hello(&storage);

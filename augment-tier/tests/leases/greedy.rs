@@ -1,6 +1,6 @@
 //! One receiver asks for all there is; another one gets its batches all the same.
 
-use headwater_augment::AugmentConfig;
+use headwater_augment::{AugmentConfig, LeaseConfig};
 use headwater_core::SampleRef;
 use headwater_proto::augment::FailureKind;
 use headwater_transport::LinkKind;
@@ -18,8 +18,11 @@ async fn beside_a_greedy_one(kind: LinkKind) {
     let gate = Gate::default();
     let config = AugmentConfig {
         threads: 1,
-        leases_in_flight: 4,
-        staging_bytes: 1 << 20,
+        leases: LeaseConfig {
+            leases_in_flight: 4,
+            staging_bytes: 1 << 20,
+            ..LeaseConfig::default()
+        },
         ..config(&storage)
     };
     let worker = TestWorker::start_with(config, gate.backend()).await;
@@ -81,7 +84,8 @@ async fn a_part_of_more_bytes_than_the_worker_allows_is_refused_with_the_key_to_
         let regions = layout.part_regions(0, samples);
         regions.iter().map(|region| region.len_bytes).sum::<u64>()
     };
-    let config = AugmentConfig { part_bytes_max: row_bytes(3), ..config(&storage) };
+    let mut config = config(&storage);
+    config.leases.part_bytes_max = row_bytes(3);
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     receiver.lease(1, 0, 0, &samples(0, 0..4)).await;

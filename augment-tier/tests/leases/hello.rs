@@ -1,4 +1,3 @@
-use headwater_augment::AugmentConfig;
 use headwater_core::Digest;
 use headwater_core::recipe::JpegDecoder;
 use headwater_proto::WIRE_VERSION;
@@ -59,7 +58,8 @@ async fn a_recipe_that_wants_a_decoder_of_a_gpu_is_refused_by_a_worker_without_o
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recipe_of_larger_images_than_a_worker_has_memory_for_is_refused() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { image_pixels_max: 1 << 20, ..config(&storage) };
+    let mut config = config(&storage);
+    config.decoding.image_pixels_max = 1 << 20;
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let open = async |pixels_max| {
         let mut hello = hello(&storage);
@@ -88,7 +88,8 @@ async fn an_unknown_dataset_is_refused_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_first_message_or_none_in_time_is_refused() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { hello_timeout_ms: 100, ..config(&storage) };
+    let mut config = config(&storage);
+    config.sessions.hello_timeout_ms = 100;
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let lease = PartLease {
         lease: 1,
@@ -119,7 +120,8 @@ async fn another_first_message_or_none_in_time_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_session_too_many_is_refused_until_another_ends() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { sessions_max: 1, ..config(&storage) };
+    let mut config = config(&storage);
+    config.sessions.sessions_max = 1;
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let first = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     let refused = Receiver::open_with(worker.address, hello(&storage), LinkKind::Tcp).await;

@@ -1,4 +1,3 @@
-use headwater_augment::AugmentConfig;
 use headwater_proto::v1;
 use headwater_transport::LinkKind;
 use tokio::net::TcpStream;
@@ -18,7 +17,8 @@ static PAD: [u8; 2 << 20] = [0; 2 << 20];
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_say_nothing_keep_no_receiver_out_however_many_they_are() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { sessions_max: 2, ..config(&storage) };
+    let mut config = config(&storage);
+    config.sessions.sessions_max = 2;
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let mut silent = Vec::new();
     for _ in 0..515 {
@@ -46,7 +46,8 @@ async fn what_does_not_fit_beside_the_encoded_bytes_that_are_there_is_not_read_a
     }
     let storage = TestStorage::start(shards);
     let gate = Gate::default();
-    let config = AugmentConfig { staging_bytes: 3 << 20, ..config(&storage) };
+    let mut config = config(&storage);
+    config.leases.staging_bytes = 3 << 20;
     let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     receiver.lease(1, 0, 0, &samples(0, [0])).await;

@@ -1,6 +1,6 @@
 //! Parts that several receivers want: made once, told to each in full.
 
-use headwater_augment::AugmentConfig;
+use headwater_augment::{AugmentConfig, LeaseConfig};
 use headwater_core::SampleRef;
 use headwater_proto::augment::{FailureKind, PartOrigin, SessionHello};
 use headwater_transport::LinkKind;
@@ -13,7 +13,8 @@ use super::support::{A_WHILE, expect, samples, shards};
 
 /// Enough for a few parts of the tests.
 fn sharing(storage: &TestStorage) -> AugmentConfig {
-    AugmentConfig { share_bytes: 16 << 20, threads: 2, ..config(storage) }
+    let leases = LeaseConfig { share_bytes: 16 << 20, ..LeaseConfig::default() };
+    AugmentConfig { leases, threads: 2, ..config(storage) }
 }
 
 async fn trial(worker: &TestWorker, hello: &SessionHello, kind: LinkKind) -> Receiver {
@@ -126,7 +127,8 @@ async fn a_job_with_another_label_field_shares_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_is_told_to_each_who_waits_and_is_not_kept() {
     let mut storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { storage_wait_ms: 300, ..sharing(&storage) };
+    let mut config = sharing(&storage);
+    config.reads.storage_wait_ms = 300;
     let worker = TestWorker::start_with(config, Gate::opened()).await;
     let (hello, part) = (hello(&storage), samples(0, 0..4));
     let mut one = trial(&worker, &hello, LinkKind::Tcp).await;
@@ -148,7 +150,8 @@ async fn a_fault_is_told_to_each_who_waits_and_is_not_kept() {
 async fn a_part_that_had_to_go_is_made_once_more_with_the_same_bytes() {
     let storage = TestStorage::start(shards::photos());
     // Room for three or so.
-    let config = AugmentConfig { share_bytes: 1 << 20, ..sharing(&storage) };
+    let mut config = sharing(&storage);
+    config.leases.share_bytes = 1 << 20;
     let worker = TestWorker::start_with(config, Gate::opened()).await;
     let mut receiver = trial(&worker, &hello(&storage), LinkKind::Tcp).await;
     for turn in 0..16 {

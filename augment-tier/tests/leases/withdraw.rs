@@ -67,7 +67,8 @@ async fn a_withdrawn_part_is_not_sent_over_tcp() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_waits_for_storage_can_be_withdrawn() {
     let mut storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { storage_wait_ms: 600_000, ..config(&storage) };
+    let mut config = config(&storage);
+    config.reads.storage_wait_ms = 600_000;
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     storage.stop();

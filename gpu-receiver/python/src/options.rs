@@ -156,7 +156,7 @@ fn take_python(loaded: &mut Loaded, (program, folders): &(PathBuf, Vec<PathBuf>)
             }
             "augment" => {
                 let augment = &mut loaded.config.augment;
-                (&mut augment.python, &mut augment.python_path)
+                (&mut augment.python.python, &mut augment.python.python_path)
             }
             _ => {
                 let storage = &mut loaded.config.storage.python;
@@ -187,9 +187,9 @@ fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
     augment.tokenizers.extend(tokenizers);
     augment.tokenizers.sort();
     augment.tokenizers.dedup();
-    augment.python_modules.extend(called);
+    augment.python.python_modules.extend(called);
     storage.python.python_modules.extend(served);
-    for modules in [&mut augment.python_modules, &mut storage.python.python_modules] {
+    for modules in [&mut augment.python.python_modules, &mut storage.python.python_modules] {
         modules.sort();
         modules.dedup();
     }

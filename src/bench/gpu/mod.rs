@@ -67,7 +67,8 @@ impl Gpu {
     /// There is no GPU that can be used, or no image.
     pub(crate) fn open(config: &AugmentConfig, folder: &Path, part_samples: usize) -> Result<Self> {
         let images = photos::read(folder)?;
-        let cuda = CudaBackend::open(&config.cuda()).context("there is no GPU to measure")?;
+        let cuda = CudaBackend::open(&config.cuda.settings(config.threads()))
+            .context("there is no GPU to measure")?;
         let cpu = CpuBackend::default();
         let entries = images.iter().map(|image| entries_of(image)).collect();
         Ok(Self { cuda, cpu, threads: config.threads(), part_samples, images, entries })

@@ -118,7 +118,7 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
         kernels(&mut told, &gpu, named, flags.rounds)?;
     }
     if flags.wants(Part::Receiver) {
-        let cuda = config.augment.cuda();
+        let cuda = config.augment.cuda.settings(config.augment.threads());
         let (cache, samples) = (cuda.cache_dir.as_deref(), flags.part.get().into());
         let measured = Uploads::measure(cuda.device, cache, flags.rounds, samples);
         uploads(&mut told, &measured.context("batches on their way to a receiver's GPU")?);

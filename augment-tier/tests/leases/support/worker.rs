@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use headwater_augment::{Augment, AugmentConfig, AugmentError, BackendChoice, bind};
+use headwater_augment::{
+    Augment, AugmentConfig, AugmentError, BackendChoice, ReadConfig, SessionConfig, bind,
+};
 use headwater_render::backend::Backend;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -23,10 +25,10 @@ pub(crate) fn config(storage: &TestStorage) -> AugmentConfig {
     AugmentConfig {
         listen: "127.0.0.1:0".into(),
         storage: vec![storage.address.to_string()],
-        storage_wait_ms: 300,
+        reads: ReadConfig { storage_wait_ms: 300, ..ReadConfig::default() },
         threads: 2,
         backend: BackendChoice::Cpu,
-        drain_timeout_ms: 10_000,
+        sessions: SessionConfig { drain_timeout_ms: 10_000, ..SessionConfig::default() },
         ..AugmentConfig::default()
     }
 }
