@@ -16,7 +16,7 @@ use headwater_proto::storage::{
     EncodedSample, ReadQuery, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
 };
 use headwater_proto::v1::{self, Message as _};
-use headwater_receiver::{OrderArrays, ReceiverConfig, order_list as order_list_of};
+use headwater_receiver::{OrderArrays, OrderConfig, ReceiverConfig, order_list as order_list_of};
 use headwater_render::RenderError;
 use headwater_render::decode::{DecodeLimits, Decoder, Levels};
 use headwater_render::part::PartPlan;
@@ -166,9 +166,12 @@ pub(crate) fn order_list(bytes: &[u8]) {
     let folder = folder("order-list");
     let path = folder.join("order");
     fs::write(&path, bytes).expect("a file");
-    let numbers = ReceiverConfig { order: Order::List, ..ReceiverConfig::default() };
-    let weights = ReceiverConfig { order_weights: path.clone(), ..numbers.clone() };
-    let numbers = ReceiverConfig { order_list: path, ..numbers };
+    let listed = |order: OrderConfig| {
+        let order = OrderConfig { order: Order::List, ..order };
+        ReceiverConfig { order, ..ReceiverConfig::default() }
+    };
+    let weights = listed(OrderConfig { order_weights: path.clone(), ..OrderConfig::default() });
+    let numbers = listed(OrderConfig { order_list: path, ..OrderConfig::default() });
     for config in [numbers, weights] {
         if let Ok(list) = order_list_of(&config, OrderArrays::default()) {
             let again = order_list_of(&config, OrderArrays::default()).expect("the same file");
@@ -343,7 +346,10 @@ pub(crate) fn config(bytes: &[u8]) {
         return;
     }
     let receiver = &config.receiver;
-    assert!(receiver.slots_limit() > receiver.window_batches as usize, "no slot for the trainer");
+    assert!(
+        receiver.window.slots_limit() > receiver.window.window_batches as usize,
+        "no slot for the trainer"
+    );
     let written = show(&loaded);
     let again = read(&written).expect("what was written");
     assert!(again.config == *config, "another configuration after writing and reading:\n{written}");

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use headwater_core::recipe::{BucketsSpec, nearest_bucket};
 use headwater_core::sampler::Order;
 use headwater_core::{Digest, Dtype, Layout, Recipe, SampleRef};
-use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, ReceiverError};
+use headwater_receiver::{
+    Batch, DatasetUse, DrawnConfig, OrderConfig, Receiver, ReceiverConfig, ReceiverError,
+};
 use headwater_render::decode::Decoder;
 use headwater_render::part::{PartPlan, PartScales, SampleFields, render_part};
 use headwater_render::{PartSample, RenderKey, Renderer};
@@ -70,9 +72,12 @@ fn write_list(folder: &Path) -> String {
 
 fn config(fleet: &mut Fleet) -> ReceiverConfig {
     ReceiverConfig {
-        order: Order::List,
-        order_list: fleet.dir().join("list.npy"),
-        order_groups: fleet.dir().join("list.groups.npy"),
+        order: OrderConfig {
+            order: Order::List,
+            order_list: fleet.dir().join("list.npy"),
+            order_groups: fleet.dir().join("list.groups.npy"),
+            ..fleet.config().order
+        },
         batch_samples: BATCH,
         epochs: 2,
         ..fleet.config()
@@ -101,7 +106,7 @@ impl Plain {
             ..StorageConfig::default()
         };
         let storage = runtime.block_on(Storage::open(storage)).expect("the shards");
-        let fields = SampleFields::parse(&config.image_field, &config.label_field);
+        let fields = SampleFields::parse(&config.samples.image_field, &config.samples.label_field);
         let renderer = Renderer::new().expect("memory");
         Self { storage, fields: fields.expect("fields"), runtime, renderer }
     }
@@ -224,12 +229,13 @@ fn batches_of_several_sizes_are_those_of_a_plain_loop_whoever_makes_them() {
 
     // The same samples with other sizes: nor does one whose groups choose otherwise.
     let swapped = fleet.dir().join("swapped.npy");
-    let mut file = std::fs::read(&config.order_groups).expect("the groups");
+    let mut file = std::fs::read(&config.order.order_groups).expect("the groups");
     for group in file[128..].as_chunks_mut::<4>().0 {
         *group = ((u32::from_le_bytes(*group) + 1) % 3).to_le_bytes();
     }
     std::fs::write(&swapped, file).expect("a file");
-    let swapped = open(&ReceiverConfig { order_groups: swapped, ..left.clone() });
+    let order = OrderConfig { order_groups: swapped, ..left.order.clone() };
+    let swapped = open(&ReceiverConfig { order, ..left.clone() });
     for group in &groups[..10] {
         let batch = next(&swapped);
         assert_eq!(batch.group(), Some((group + 1) % 3));
@@ -300,15 +306,12 @@ fn sizes_without_groups_and_groups_without_sizes_are_refused() {
     let refused = |config: ReceiverConfig, recipe: Recipe| {
         try_open(config, recipe).err().expect("no receiver").to_string()
     };
-    let plain = ReceiverConfig {
-        order: Order::Global,
-        order_list: "".into(),
-        order_groups: "".into(),
-        ..config.clone()
-    };
+    let order = OrderConfig { order_groups: "".into(), ..config.order.clone() };
+    let ungrouped = ReceiverConfig { order, ..config.clone() };
+    let plain = ReceiverConfig { order: OrderConfig::default(), ..config.clone() };
     let said = refused(plain, recipe());
     assert!(said.starts_with("receiver.order is global: with aspect_buckets"), "{said}");
-    let said = refused(ReceiverConfig { order_groups: "".into(), ..config.clone() }, recipe());
+    let said = refused(ungrouped, recipe());
     assert!(said.starts_with("receiver.order_groups is not given: with aspect_buckets"), "{said}");
     let mut two = recipe();
     two.aspect_buckets[0].sizes.pop();
@@ -316,6 +319,7 @@ fn sizes_without_groups_and_groups_without_sizes_are_refused() {
     assert!(said.contains("the groups have 2 in row 0, place "), "{said}");
     assert!(said.contains("`aspect_buckets` have 2 sizes"), "{said}");
     let mixing = serde_json::from_str(r#"{"mode": "pair"}"#).expect("mixing");
-    let said = refused(ReceiverConfig { mixing: Some(mixing), ..config }, recipe());
+    let drawn = DrawnConfig { mixing: Some(mixing), ..DrawnConfig::default() };
+    let said = refused(ReceiverConfig { drawn, ..config }, recipe());
     assert!(said.starts_with("receiver.mixing is given, and tensor `images` has"), "{said}");
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use headwater_receiver::ReceiverConfig;
+use headwater_receiver::{LeaseConfig, ReceiverConfig};
 use rustix::process::Signal;
 
 use crate::support;
@@ -36,14 +36,14 @@ fn pulled_cables_change_no_batch() {
         fleet.settle(&host.there, &host.namespace);
         fleet.add_worker("local_files = \"off\"");
     }
-    let config = ReceiverConfig {
+    let mut config = ReceiverConfig {
         world_size: 2,
         batch_samples: 8,
         epochs: 1_000_000,
-        heartbeat_ms: HEARTBEAT_MS,
         links: vec!["tcp".into()],
         ..fleet.config()
     };
+    config.leases.heartbeat_ms = HEARTBEAT_MS;
     let folder = fleet.dir().to_owned();
     let mut ranks = Ranks::start(&config, &folder, "cut", &training());
     ranks.wait_for(0, 3);
@@ -75,7 +75,8 @@ fn pulled_cables_change_no_batch() {
     let mut calm = Fleet::start(&shards, 2);
     let (storage, workers) = (calm.config().storage, calm.config().workers);
     let heartbeat_ms = CALM_HEARTBEAT_MS;
-    let config = ReceiverConfig { storage, workers, heartbeat_ms, ..config };
+    let leases = LeaseConfig { heartbeat_ms, ..config.leases };
+    let config = ReceiverConfig { storage, workers, leases, ..config };
     let only = ["--batches".to_owned(), cut.len().to_string()];
     let mut undisturbed = Ranks::start(&config, &folder, "undisturbed", &only);
     undisturbed.finish();
@@ -125,14 +126,14 @@ fn connections_with_a_host_that_has_vanished_end_at_every_tier() {
     let near = fleet.add_worker("local_files = \"off\"");
     fleet.settle(&host.there, &host.namespace);
     let far = fleet.add_worker("local_files = \"off\"");
-    let config = ReceiverConfig {
+    let mut config = ReceiverConfig {
         batch_samples: 8,
         epochs: 1_000_000,
-        // Nobody is given up for missing heartbeats.
-        heartbeat_ms: CALM_HEARTBEAT_MS,
         links: vec!["tcp".into()],
         ..fleet.config()
     };
+    // Nobody is given up for missing heartbeats.
+    config.leases.heartbeat_ms = CALM_HEARTBEAT_MS;
     let folder = fleet.dir().to_owned();
     let mut ranks = Ranks::start(&config, &folder, "vanished", &training());
     ranks.wait_for(0, 3);

@@ -45,7 +45,8 @@ fn wait_for_workers(receiver: &Receiver, addresses: &[&str]) {
 #[test]
 fn workers_join_and_leave_by_a_file_in_mid_epoch_and_change_no_byte() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 2);
-    let fixed = ReceiverConfig { window_batches: 2, ..fleet.config() };
+    let mut fixed = fleet.config();
+    fixed.window.window_batches = 2;
     let (first, second) = (fixed.workers[0].clone(), fixed.workers[1].clone());
     let alone = ReceiverConfig { workers: vec![first.clone()], ..fixed.clone() };
     let reference = epoch(alone, |_, _| {});
@@ -58,7 +59,8 @@ fn workers_join_and_leave_by_a_file_in_mid_epoch_and_change_no_byte() {
     };
     write(&format!("{first} # the only one yet\n"));
     let workers = vec![format!("file:{}", list.display())];
-    let found = ReceiverConfig { workers, workers_refresh_ms: 20, ..fixed };
+    let mut found = ReceiverConfig { workers, ..fixed };
+    found.leases.workers_refresh_ms = 20;
     let both = [first.as_str(), second.as_str()];
     let mut changes = 0;
     let changed = epoch(found, |step, receiver| match step {
@@ -81,7 +83,8 @@ fn workers_join_and_leave_by_a_file_in_mid_epoch_and_change_no_byte() {
 #[test]
 fn a_listed_worker_that_starts_later_or_returns_is_met_and_changes_no_byte() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let alone = ReceiverConfig { window_batches: 2, ..fleet.config() };
+    let mut alone = fleet.config();
+    alone.window.window_batches = 2;
     let reference = epoch(alone.clone(), |_, _| {});
     let first = alone.workers[0].clone();
     let late = format!("127.0.0.1:{}", Proxy::free_port());
@@ -115,7 +118,8 @@ fn a_listed_worker_that_starts_later_or_returns_is_met_and_changes_no_byte() {
 fn a_list_that_leads_nowhere_is_named_when_no_worker_comes() {
     let mut fleet = Fleet::without_workers(support::data("photos/photos-*.tar"));
     let workers = vec!["file:/nowhere/workers".to_owned()];
-    let config = ReceiverConfig { workers, worker_wait_ms: 300, ..fleet.config() };
+    let mut config = ReceiverConfig { workers, ..fleet.config() };
+    config.leases.worker_wait_ms = 300;
     let receiver = Fleet::open(config);
     let error = receiver.next_batch().map(drop).expect_err("no worker can be found").to_string();
     assert!(error.contains("`file:/nowhere/workers`"), "{error}");
@@ -130,7 +134,8 @@ fn workers_that_are_set_take_the_place_of_those_that_are_found() {
     let list = fleet.dir().join("workers");
     std::fs::write(&list, format!("{first}\n")).expect("a list");
     let workers = vec![format!("file:{}", list.display())];
-    let found = ReceiverConfig { workers, workers_refresh_ms: 20, ..config.clone() };
+    let mut found = ReceiverConfig { workers, ..config.clone() };
+    found.leases.workers_refresh_ms = 20;
     let receiver = Fleet::open(found);
     wait_for_workers(&receiver, &[first]);
     receiver.set_workers(std::slice::from_ref(second)).expect("a list that can be read");

@@ -86,7 +86,8 @@ fn trials_of_several_speeds_and_links_take_a_lone_runs_batches_and_each_part_is_
     let mut fleet = fleet(1, ROOMY);
     let config = fleet.config();
     let expected = alone(&config);
-    let parts = expected.len() as u64 * u64::from(config.batch_samples / config.part_samples);
+    let parts =
+        expected.len() as u64 * u64::from(config.batch_samples / config.window.part_samples);
     let gate = Gate::default();
     // The first trial has twice as many steps behind it as the second, and the last begins when it is through.
     let before = |trial: usize, number: u64| match trial {
@@ -124,8 +125,9 @@ fn trials_of_several_speeds_and_links_take_a_lone_runs_batches_and_each_part_is_
 fn trials_that_differ_in_labels_or_in_what_becomes_of_bad_samples_share_nothing() {
     let mut fleet = fleet(1, ROOMY);
     let config = ReceiverConfig { links: vec!["tcp".into()], ..fleet.config() };
-    let unlabelled = ReceiverConfig { label_field: String::new(), ..config.clone() };
-    let strict = ReceiverConfig { on_bad_sample: BadSamplePolicy::Fail, ..config.clone() };
+    let (mut unlabelled, mut strict) = (config.clone(), config.clone());
+    unlabelled.samples.label_field.clear();
+    strict.samples.on_bad_sample = BadSamplePolicy::Fail;
     let taken = [&config, &unlabelled, &strict].map(|config| {
         let receiver = Fleet::open(config.clone());
         let digests = take(&receiver, |_| {});
@@ -143,12 +145,9 @@ fn a_worker_killed_while_trials_wait_for_its_parts_changes_no_batch() {
     const TRIALS: usize = 4;
     let mut fleet = fleet(2, ROOMY);
     // Nobody gives up on the worker, or asks another one, before it is killed.
-    let config = ReceiverConfig {
-        heartbeat_ms: CALM_HEARTBEAT_MS,
-        hedge_first_ms: 3_600_000,
-        hedge_floor_ms: 3_600_000,
-        ..fleet.config()
-    };
+    let mut config = fleet.config();
+    config.leases.heartbeat_ms = CALM_HEARTBEAT_MS;
+    (config.leases.hedge_first_ms, config.leases.hedge_floor_ms) = (3_600_000, 3_600_000);
     let expected = alone(&config);
     let (begun, stopped) = (Gate::default(), Gate::default());
     let [ready, taken, ended] = [0; 3].map(AtomicUsize::new);
@@ -195,12 +194,8 @@ fn a_worker_killed_while_trials_wait_for_its_parts_changes_no_batch() {
 #[test]
 fn a_trial_stopped_and_one_killed_and_resumed_take_a_lone_runs_batches_and_hold_nobody_up() {
     let mut fleet = fleet(1, "share_bytes = 33554432\nleases_in_flight = 8");
-    let config = ReceiverConfig {
-        epochs: 2,
-        heartbeat_ms: CALM_HEARTBEAT_MS,
-        links: vec!["tcp".into()],
-        ..fleet.config()
-    };
+    let mut config = ReceiverConfig { epochs: 2, links: vec!["tcp".into()], ..fleet.config() };
+    config.leases.heartbeat_ms = CALM_HEARTBEAT_MS;
     let folder = fleet.dir().to_owned();
     let start = |name: &str, life: &str, step_ms: u32| {
         let set = [

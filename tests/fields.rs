@@ -14,7 +14,8 @@ use crate::support::fleet::Fleet;
 use crate::support::trainer::CALM_HEARTBEAT_MS;
 
 fn open(config: &ReceiverConfig, recipe: Recipe) -> Result<Receiver, ReceiverError> {
-    let config = ReceiverConfig { batch_samples: 5, part_samples: 2, ..config.clone() };
+    let mut config = ReceiverConfig { batch_samples: 5, ..config.clone() };
+    config.window.part_samples = 2;
     Receiver::open(config, recipe, &[DatasetUse { name: "photos".into(), weight: None }])
 }
 
@@ -132,15 +133,10 @@ fn links_hedges_and_shared_parts_bring_the_same_fields() {
     assert!(second.stats().parts_shared > 0, "parts of the first one");
 
     // Of two workers one stands still in mid-epoch, and nobody gives it up: others make its parts as well.
-    let late = ReceiverConfig {
-        job: "late".into(),
-        epochs: 4,
-        hedge_first_ms: 300,
-        hedge_floor_ms: 100,
-        heartbeat_ms: CALM_HEARTBEAT_MS,
-        slots_max: 32,
-        ..all
-    };
+    let mut late = ReceiverConfig { job: "late".into(), epochs: 4, ..all };
+    late.leases.heartbeat_ms = CALM_HEARTBEAT_MS;
+    (late.leases.hedge_first_ms, late.leases.hedge_floor_ms) = (300, 100);
+    late.window.slots_max = 32;
     let late = open(&late, recipe()).expect("a receiver");
     let first = late.next_batch().expect("a batch").expect("one at least");
     assert_eq!(first.digest().expect("on the host"), digested[0].1);

@@ -35,12 +35,10 @@ fn recipe(dtype: Dtype) -> Recipe {
 }
 
 fn config(fleet: &mut Fleet) -> ReceiverConfig {
-    ReceiverConfig {
-        batch_samples: GLOBAL_BATCH,
-        epochs: EPOCHS,
-        window_batches: 2,
-        ..fleet.config()
-    }
+    let mut config =
+        ReceiverConfig { batch_samples: GLOBAL_BATCH, epochs: EPOCHS, ..fleet.config() };
+    config.window.window_batches = 2;
+    config
 }
 
 fn open(
@@ -223,7 +221,8 @@ fn what_could_not_be_exact_is_refused_at_the_start() {
     };
     let two = ReceiverConfig { world_size: 2, batch_samples: 12, ..config.clone() };
     assert!(refused(two).contains("receiver.world_size is 2: with recipe.fp8.scaling"));
-    let far = ReceiverConfig { window_batches: 4, ..config.clone() };
+    let mut far = config.clone();
+    far.window.window_batches = 4;
     assert!(refused(far).contains("receiver.window_batches is 4: with recipe.fp8.scaling"));
 
     let receiver = open(config, Dtype::Fp8E4m3, None).expect("a receiver");

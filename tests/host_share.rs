@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use headwater_core::sampler::EpochEnd;
 use headwater_core::{Dtype, Recipe};
-use headwater_receiver::{Receiver, ReceiverConfig};
+use headwater_receiver::{Receiver, ReceiverConfig, WindowConfig};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -75,7 +75,7 @@ impl Sweep {
     /// ahead of the last batch, and the one that it offers next.
     #[track_caller]
     fn made_once(&mut self, before: u64, made_alone: u64) {
-        let ahead = u64::from(self.config.window_batches + 2) * PARTS;
+        let ahead = u64::from(self.config.window.window_batches + 2) * PARTS;
         let made = self.parts() - before;
         let most = made_alone + made_alone / 4 + ahead;
         assert!(made <= most, "{made} parts for several trials, {made_alone} for one");
@@ -224,13 +224,8 @@ fn whatever_a_trial_no_longer_wants_is_released_once() {
 
 /// A service in a batch where nobody is more than four ahead of another.
 fn in_step(fleet: &mut Fleet) -> SharedHost {
-    let config = ReceiverConfig {
-        batch_samples: BATCH,
-        epochs: 0,
-        host_batches: 4,
-        max_lead: 4,
-        ..fleet.config()
-    };
+    let mut config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+    (config.window.host_batches, config.window.max_lead) = (4, 4);
     open(config)
 }
 
@@ -266,14 +261,9 @@ fn nobody_waits_for_a_trial_that_shares_again_after_an_epoch_of_its_own() {
 #[test]
 fn a_trial_that_goes_on_alone_does_not_wait_for_a_service_that_nobody_asks() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let config = ReceiverConfig {
-        batch_samples: BATCH,
-        epochs: 0,
-        window_batches: 1,
-        host_batches: 1,
-        max_lead: 1,
-        ..fleet.config()
-    };
+    let window =
+        WindowConfig { window_batches: 1, host_batches: 1, max_lead: 1, ..fleet.config().window };
+    let config = ReceiverConfig { batch_samples: BATCH, epochs: 0, window, ..fleet.config() };
     let service = open(config);
     let trial = service.trial();
     let mut kept = Vec::new();
@@ -314,8 +304,8 @@ fn nobody_waits_for_a_trial_that_has_had_its_last_epoch() {
 #[test]
 fn trials_that_keep_their_batches_take_no_slots_from_the_others() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let config =
-        ReceiverConfig { batch_samples: BATCH, epochs: 0, host_batches: 4, ..fleet.config() };
+    let mut config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+    config.window.host_batches = 4;
     let service = open(config);
     let (one, others) = (service.trial(), [0; 6].map(|_| service.trial()));
     let mut kept = Vec::new();
@@ -336,8 +326,8 @@ fn trials_that_keep_their_batches_take_no_slots_from_the_others() {
 #[test]
 fn a_trainer_that_holds_a_batch_while_it_takes_the_next_is_given_all_batches() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let config =
-        ReceiverConfig { batch_samples: BATCH, epochs: 0, host_batches: 1, ..fleet.config() };
+    let mut config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+    config.window.host_batches = 1;
     let service = open(config);
     let (keeps, trial, mut kept) = (service.trial(), service.trial(), Vec::new());
     until_shared_ends(&keeps, &mut kept);
@@ -371,8 +361,8 @@ fn until_shared_ends(trial: &Receiver, kept: &mut Vec<headwater_receiver::Batch>
 fn nobody_waits_for_a_trial_that_goes_on_alone() {
     for word in [&b"\0\"leave\""[..], b"no word"] {
         let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-        let config =
-            ReceiverConfig { batch_samples: BATCH, epochs: 0, max_lead: 4, ..fleet.config() };
+        let mut config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+        config.window.max_lead = 4;
         let service = open(config);
         let ((other, line), one) = (service.trial_and_line(), service.trial());
         drop(next(&other));
@@ -394,13 +384,9 @@ fn nobody_waits_for_a_trial_that_goes_on_alone() {
 #[test]
 fn every_epoch_is_shared_where_a_short_batch_is_left_out() {
     let mut fleet = Fleet::start(support::data("photos/photos-000001.tar"), 1);
-    let config = ReceiverConfig {
-        batch_samples: 3,
-        world_size: 3,
-        epoch_end: EpochEnd::ShortLast,
-        epochs: 0,
-        ..fleet.config()
-    };
+    let mut config =
+        ReceiverConfig { batch_samples: 3, world_size: 3, epochs: 0, ..fleet.config() };
+    config.order.epoch_end = EpochEnd::ShortLast;
     let service = open(config);
     let trial = service.trial();
     let steps = trial.steps_per_epoch(0);

@@ -88,13 +88,13 @@ async fn servers_answer_grpcs_own_question_for_their_health() {
 fn processes_show_what_the_page_of_metrics_says() {
     let mut fleet = Fleet::without_workers(support::data("photos/photos-*.tar"));
     fleet.add_worker("local_files = \"off\"");
-    let config = ReceiverConfig {
+    let mut config = ReceiverConfig {
         batch_samples: 8,
         epochs: 1_000_000,
-        heartbeat_ms: CALM_HEARTBEAT_MS,
         links: vec!["tcp".into()],
         ..fleet.config()
     };
+    config.leases.heartbeat_ms = CALM_HEARTBEAT_MS;
     let rank = format!("127.0.0.1:{}", Proxy::free_port());
     let listen = format!("telemetry.metrics_listen={rank}");
     let folder = fleet.dir().to_owned();

@@ -133,7 +133,8 @@ fn an_epoch_over_ucx_is_the_same_as_over_tcp() {
 #[test]
 fn a_receiver_keeps_nothing_of_what_it_has_compared() {
     let mut fleet = fleet(1);
-    let config = ReceiverConfig { part_samples: 1, verify: Verify::All, ..fleet.config() };
+    let mut config = fleet.config();
+    (config.window.part_samples, config.samples.verify) = (1, Verify::All);
     let receiver = Fleet::open(config);
     while receiver.next_batch().expect("a batch").is_some() {}
     let parts = receiver.stats().parts;
@@ -193,7 +194,7 @@ fn check_order_and_coverage(config: &ReceiverConfig, epoch: &Epoch) {
     let mut seen = BTreeSet::new();
     for rank in 0..WORLD {
         let mut wanted = SamplerConfig::new(config.seed, WORLD, rank, config.batch_samples);
-        wanted.shuffle_block = config.shuffle_block;
+        wanted.shuffle_block = config.order.shuffle_block;
         let mut sampler = Sampler::new(wanted, manifests.clone()).expect("a sampler");
         for step in 0..total / global {
             let batch = &epoch[&(step, rank)];

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use headwater_core::sampler::{Order, Term};
 use headwater_core::{Dtype, Recipe};
-use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig};
+use headwater_receiver::{Batch, DatasetUse, OrderConfig, Receiver, ReceiverConfig};
 use serde_json::Value;
 
 use crate::support;
@@ -72,8 +72,11 @@ fn two_ranks_take_slices_of_the_list_and_one_rank_goes_on() {
     let second: Vec<u64> = (0..36).map(|n| n * 5).collect();
     npy(&list, "(2, 36)", &[first.clone(), second.clone()].concat());
     let config = ReceiverConfig {
-        order: Order::List,
-        order_list: list.clone(),
+        order: OrderConfig {
+            order: Order::List,
+            order_list: list.clone(),
+            ..OrderConfig::default()
+        },
         seed: 7,
         world_size: 2,
         batch_samples: 5,
@@ -138,7 +141,8 @@ fn a_list_that_is_the_built_in_order_gives_the_same_pixels() {
         batches.iter().flat_map(numbers).map(|number| format!("{number}\n")).collect();
     let order_list = fleet.dir().join("order.txt");
     std::fs::write(&order_list, text).expect("a file");
-    let listed = open(ReceiverConfig { order: Order::List, order_list, ..built_in });
+    let order = OrderConfig { order: Order::List, order_list, ..built_in.order };
+    let listed = open(ReceiverConfig { order, ..built_in });
     for batch in &batches {
         let same = next(&listed);
         assert_eq!(same.digest().expect("on the host"), batch.digest().expect("on the host"));

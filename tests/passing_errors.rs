@@ -75,12 +75,9 @@ impl Photos {
 
 /// Two workers, of one sample of each shard after the other.
 fn config(fleet: &mut Fleet) -> ReceiverConfig {
-    ReceiverConfig {
-        batch_samples: 16,
-        shuffle_block: Some(1),
-        epochs: 1_000_000,
-        ..fleet.config()
-    }
+    let mut config = ReceiverConfig { batch_samples: 16, epochs: 1_000_000, ..fleet.config() };
+    config.order.shuffle_block = Some(1);
+    config
 }
 
 /// Batches as they come, `least` at least and until `met`; none of their samples stands in for another.
@@ -292,7 +289,9 @@ fn a_shard_that_stays_cut_ends_the_stream_by_its_name_and_no_process() {
     for way in WAYS {
         fleet.add_worker(&format!("{way}\nstorage_wait_ms = 500"));
     }
-    let receiver = Fleet::open(ReceiverConfig { attempts_max: 2, ..config(&mut fleet) });
+    let mut config = config(&mut fleet);
+    config.leases.attempts_max = 2;
+    let receiver = Fleet::open(config);
     receiver.next_batch().expect("a batch").expect("the stream goes on");
     cut(&photos.shards[2]);
     let end = Instant::now() + LIMIT;

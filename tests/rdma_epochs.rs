@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headwater_core::{Digest, Dtype, Recipe};
-use headwater_receiver::{DatasetUse, GpuDirect, Receiver, ReceiverConfig};
+use headwater_receiver::{DatasetUse, DeviceConfig, GpuDirect, Receiver, ReceiverConfig};
 use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::emulation;
@@ -57,13 +57,9 @@ fn fleet() -> (Fleet, ReceiverConfig) {
     (0..2).for_each(|_| {
         fleet.add_worker(WORKER);
     });
-    let config = ReceiverConfig {
-        links: vec!["rdma".into()],
-        batch_samples: 8,
-        part_samples: 2,
-        window_batches: 2,
-        ..fleet.config()
-    };
+    let mut config =
+        ReceiverConfig { links: vec!["rdma".into()], batch_samples: 8, ..fleet.config() };
+    (config.window.part_samples, config.window.window_batches) = (2, 2);
     (fleet, config)
 }
 
@@ -83,7 +79,7 @@ fn epoch(config: &ReceiverConfig, mut at_step: impl FnMut(u64, &Receiver)) -> Ve
     let stats = receiver.stats();
     let used: Vec<&str> = stats.link_bytes.keys().copied().collect();
     assert_eq!(used, config.links, "links used");
-    let on_device = if config.device == "cpu" { 0 } else { stats.parts };
+    let on_device = if config.device.device == "cpu" { 0 } else { stats.parts };
     assert_eq!(stats.parts_on_device, on_device, "of {} parts", stats.parts);
     assert!(digests.len() as u64 > 2 * STEP, "an epoch of {} batches", digests.len());
     digests
@@ -136,8 +132,8 @@ fn a_worker_that_stops_in_mid_write_changes_no_byte() {
     if !is_on_emulated_verbs("rdma_epochs::a_worker_that_stops_in_mid_write_changes_no_byte") {
         return;
     }
-    let (mut fleet, config) = fleet();
-    let config = ReceiverConfig { heartbeat_ms: HEARTBEAT_MS, ..config };
+    let (mut fleet, mut config) = fleet();
+    config.leases.heartbeat_ms = HEARTBEAT_MS;
     let reference = over_tcp(&config);
     let hurt = epoch(&config, |step, receiver| {
         if step == STEP {
@@ -175,7 +171,8 @@ fn an_epoch_into_a_gpu(test: &str, way: &str) {
     let (_fleet, config) = fleet();
     let reference = over_tcp(&config);
     let gpudirect = GpuDirect::On;
-    let config = ReceiverConfig { device: "cuda:0".into(), gpudirect, ..config };
+    let device = DeviceConfig { device: "cuda:0".into(), gpudirect, ..config.device };
+    let config = ReceiverConfig { device, ..config };
     assert!(epoch(&config, |_, _| {}) == reference, "the epoch into the GPU differs");
 }
 

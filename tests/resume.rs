@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headwater_receiver::{Position, ReceiverConfig};
+use headwater_receiver::{CheckpointConfig, Position, ReceiverConfig};
 use rustix::process::Signal;
 
 use crate::support;
@@ -97,12 +97,12 @@ fn a_trainer_killed_and_resumed_on_other_ranks_goes_on_with_exactly_the_next_bat
 fn a_run_that_has_gone_back_writes_the_checkpoints_of_its_new_generation() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
     let folder = tempfile::tempdir().expect("a folder");
-    let config = ReceiverConfig {
+    let checkpoints = CheckpointConfig {
         checkpoint_dir: folder.path().to_owned(),
         checkpoint_every_steps: 4,
-        links: vec!["tcp".into()],
-        ..fleet.config()
+        ..CheckpointConfig::default()
     };
+    let config = ReceiverConfig { checkpoints, links: vec!["tcp".into()], ..fleet.config() };
     let receiver = Fleet::open(config);
     let take = |batches: usize| {
         (0..batches).for_each(|_| drop(receiver.next_batch().expect("the stream goes on")));
@@ -128,11 +128,15 @@ fn a_run_that_has_gone_back_writes_the_checkpoints_of_its_new_generation() {
 fn weights_that_are_set_at_an_epochs_end_are_in_the_checkpoint_there() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
     let folder = tempfile::tempdir().expect("a folder");
+    let checkpoints = CheckpointConfig {
+        checkpoint_dir: folder.path().to_owned(),
+        checkpoint_every_steps: 4,
+        ..CheckpointConfig::default()
+    };
     let config = ReceiverConfig {
         batch_samples: 64,
         epochs: 2,
-        checkpoint_dir: folder.path().to_owned(),
-        checkpoint_every_steps: 4,
+        checkpoints,
         links: vec!["tcp".into()],
         ..fleet.config()
     };

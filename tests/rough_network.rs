@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
-use headwater_receiver::ReceiverConfig;
+use headwater_receiver::{LeaseConfig, ReceiverConfig};
 use rustix::process::Signal;
 
 use crate::support;
@@ -54,14 +54,14 @@ fn weather_of_every_kind_changes_no_batch() {
     // Workers get another address of this host than the one that the rank listens on.
     let port = Proxy::free_port();
     let data = Proxy::new(&format!("127.0.0.2:{port}"), &format!("127.0.0.1:{port}"));
-    let config = ReceiverConfig {
+    let mut config = ReceiverConfig {
         batch_samples: 8,
         epochs: 1_000_000,
-        heartbeat_ms: HEARTBEAT_MS,
         links: vec!["tcp".into()],
         workers: ways[1..].iter().map(|way| way.address.clone()).collect(),
         ..fleet.config()
     };
+    config.leases.heartbeat_ms = HEARTBEAT_MS;
     ways.push(data);
     let listen =
         [format!("links.tcp_listen=127.0.0.1:{port}"), "links.tcp_advertise=127.0.0.2".into()];
@@ -94,7 +94,8 @@ fn weather_of_every_kind_changes_no_batch() {
     let mut calm = Fleet::start(&shards, 2);
     let (storage, workers) = (calm.config().storage, calm.config().workers);
     let heartbeat_ms = CALM_HEARTBEAT_MS;
-    let config = ReceiverConfig { storage, workers, heartbeat_ms, ..config };
+    let leases = LeaseConfig { heartbeat_ms, ..config.leases };
+    let config = ReceiverConfig { storage, workers, leases, ..config };
     let only = ["--batches".to_owned(), rough.len().to_string()];
     let mut undisturbed = Ranks::start(&config, &folder, "undisturbed", &only);
     undisturbed.finish();

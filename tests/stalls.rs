@@ -136,13 +136,14 @@ impl Waited {
 }
 
 fn config(fleet: &mut Fleet) -> ReceiverConfig {
-    ReceiverConfig {
+    let mut config = ReceiverConfig {
         batch_samples: 8,
         epochs: 1_000_000,
-        heartbeat_ms: CALM_HEARTBEAT_MS,
         links: vec!["tcp".into()],
         ..fleet.config()
-    }
+    };
+    config.leases.heartbeat_ms = CALM_HEARTBEAT_MS;
+    config
 }
 
 fn photos() -> PathBuf {

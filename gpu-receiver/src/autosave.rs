@@ -7,7 +7,7 @@ use headwater_core::AmaxState;
 use headwater_core::sampler::{Sampler, State};
 
 use crate::checkpoint::{CheckpointError, CheckpointFolder};
-use crate::config::{ReceiverConfig, Resume};
+use crate::config::{CheckpointConfig, Resume};
 use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
@@ -30,11 +30,12 @@ pub(crate) struct AutoSave {
 impl AutoSave {
     /// `start`: the batch that comes first. A run that has resumed there has a checkpoint of that place.
     pub(crate) fn new(
-        config: &ReceiverConfig,
+        config: &CheckpointConfig,
+        rank: u32,
         folder: CheckpointFolder,
         start: u64,
     ) -> Option<Self> {
-        let wanted = config.rank == 0 && !config.checkpoint_dir.as_os_str().is_empty();
+        let wanted = rank == 0 && !config.checkpoint_dir.as_os_str().is_empty();
         wanted.then(|| Self {
             folder,
             every_steps: config.checkpoint_every_steps.into(),
@@ -77,7 +78,8 @@ impl AutoSave {
 /// what delayed scales follow from there.
 pub(crate) fn resumed(
     mut sampler: Sampler,
-    config: &ReceiverConfig,
+    config: &CheckpointConfig,
+    rank: u32,
     folder: &CheckpointFolder,
 ) -> Result<(Sampler, Position, Option<AmaxState>), ReceiverError> {
     let start = Position { epoch: 0, step: 0 };
@@ -88,7 +90,7 @@ pub(crate) fn resumed(
         Err(error @ CheckpointError::NoneWhole { .. }) if config.resume == Resume::Fresh => {
             tracing::warn!(%error, "begins at the start, as receiver.resume asks");
             // Otherwise every later start would warn of them again.
-            if config.rank == 0 {
+            if rank == 0 {
                 folder.set_broken_aside()?;
             }
             return Ok((sampler, start, None));
@@ -179,13 +181,13 @@ mod tests {
     /// Python shows warnings unless told otherwise. A relative path is not enough to find the folder by.
     #[test]
     fn who_resumes_and_finds_no_checkpoint_is_warned_with_the_whole_path() {
-        let config = ReceiverConfig {
+        let config = CheckpointConfig {
             checkpoint_dir: "no/such/folder".into(),
             resume: Resume::Yes,
-            ..ReceiverConfig::default()
+            ..CheckpointConfig::default()
         };
         let warnings = Warnings::default();
-        let begin = || resumed(sampler(), &config, &config.checkpoints()).expect("a start").1;
+        let begin = || resumed(sampler(), &config, 0, &config.folder()).expect("a start").1;
         let start = tracing::subscriber::with_default(warnings.clone(), begin);
         assert_eq!(start, Position { epoch: 0, step: 0 });
         let folder = std::env::current_dir().expect("a folder").join("no/such/folder");
@@ -198,12 +200,12 @@ mod tests {
     #[test]
     fn a_checkpoint_falls_due_again_where_the_stream_has_gone_back() {
         let (order, folder) = (order(), tempfile::tempdir().expect("a folder"));
-        let config = ReceiverConfig {
+        let config = CheckpointConfig {
             checkpoint_dir: folder.path().to_owned(),
             checkpoint_every_steps: 2,
-            ..ReceiverConfig::default()
+            ..CheckpointConfig::default()
         };
-        let autosave = AutoSave::new(&config, config.checkpoints(), 0).expect("it is wanted");
+        let autosave = AutoSave::new(&config, 0, config.folder(), 0).expect("it is wanted");
         let due = |steps: std::ops::Range<u64>| -> Vec<u64> {
             let is_due = |step: &u64| autosave.is_due(&order, Position { epoch: 0, step: *step });
             steps.filter(is_due).collect()
@@ -224,12 +226,12 @@ mod tests {
     #[test]
     fn a_checkpoint_falls_due_every_so_many_batches_where_short_ones_are_left_out() {
         let (order, every) = (order(), 3);
-        let config = ReceiverConfig {
+        let config = CheckpointConfig {
             checkpoint_dir: "state".into(),
             checkpoint_every_steps: every,
-            ..ReceiverConfig::default()
+            ..CheckpointConfig::default()
         };
-        let autosave = AutoSave::new(&config, config.checkpoints(), 0).expect("it is wanted");
+        let autosave = AutoSave::new(&config, 0, config.folder(), 0).expect("it is wanted");
         assert_eq!((order.steps_per_epoch(0), order.job_step(1, 0)), (4, 8));
         let (mut taken, mut due) = (0, Vec::new());
         for epoch in 0..6 {

@@ -10,7 +10,7 @@ use headwater_cuda::{
 };
 use headwater_transport::SlotMemory;
 
-use crate::config::{Device, ReceiverConfig};
+use crate::config::{Device, DeviceConfig};
 use crate::error::ReceiverError;
 
 /// Makes slots' twins and says what lies where in them.
@@ -42,11 +42,12 @@ impl DeviceSlots {
     /// There is no such GPU, it cannot be used, or it makes other bytes than the processor; says what is
     /// missing or what differs.
     pub(crate) fn open(
-        config: &ReceiverConfig,
+        config: &DeviceConfig,
         recipe: &Recipe,
+        batch_samples: u32,
         allocator: Option<Box<dyn DeviceAllocator>>,
     ) -> Result<Option<Self>, ReceiverError> {
-        let Device::Cuda(ordinal) = config.device()? else { return Ok(None) };
+        let Device::Cuda(ordinal) = config.parsed()? else { return Ok(None) };
         let mut uploader = Uploader::open(ordinal, allocator)?;
         let u8_as = config.u8_as()?;
         if let Some(dtype) = u8_as {
@@ -57,7 +58,7 @@ impl DeviceSlots {
         let uploader = Arc::new(uploader);
         uploader.prove()?;
         let mut twins = Self { uploader, u8_as, len_bytes: 0 };
-        let layouts = recipe.each_bucket().map(|of| Layout::new(&of, config.batch_samples));
+        let layouts = recipe.each_bucket().map(|of| Layout::new(&of, batch_samples));
         twins.len_bytes = layouts.map(|layout| twins.plan(&layout).2).max().unwrap_or(0);
         tracing::info!(gpu, ordinal, bytes = twins.len_bytes, "batches land on a GPU");
         Ok(Some(twins))

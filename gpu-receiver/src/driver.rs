@@ -102,7 +102,7 @@ impl Driver {
     pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
         let DriverParts { order, stats, .. } = parts;
         let masking = Masking::new(config, &parts.recipe)?;
-        let worker_wait = Duration::from_millis(config.worker_wait_ms.into());
+        let worker_wait = Duration::from_millis(config.leases.worker_wait_ms.into());
         let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
         let host = parts.host.map(|link| Host::new(link, scope.clone(), worker_wait));
@@ -110,7 +110,7 @@ impl Driver {
         if is_served {
             stats.serve_by_host(true);
         }
-        hello.stream = order.stream(&scope, config.part_samples);
+        hello.stream = order.stream(&scope, config.window.part_samples);
         let in_flight = InFlight::new(config, &hello.receiver, hello.stream, scope, parts.slots);
         let sequencer = Sequencer::new(
             config,
@@ -126,7 +126,7 @@ impl Driver {
             dial: parts.dial,
             links: parts.links,
             events: parts.events,
-            heartbeat: config.heartbeat(),
+            heartbeat: config.leases.heartbeat(),
             tries: Tries::default(),
             names: WorkerNames::default(),
             trials: LinkTrials::default(),
@@ -135,7 +135,7 @@ impl Driver {
             leaving: left,
         };
         let sessions =
-            Sessions::new(shared, leaving, Arc::clone(&stats), config.max_lead, is_served);
+            Sessions::new(shared, leaving, Arc::clone(&stats), config.window.max_lead, is_served);
         Ok(Self {
             sequencer,
             in_flight,

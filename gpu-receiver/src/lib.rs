@@ -50,7 +50,10 @@ mod worker_discovery;
 
 pub use batch::{Batch, Fp8Meta};
 pub use client::who;
-pub use config::{DatasetUse, Device, GpuDirect, ReceiverConfig, Resume, Verify};
+pub use config::{
+    CheckpointConfig, DatasetUse, Device, DeviceConfig, DrawnConfig, GpuDirect, LeaseConfig,
+    OrderConfig, ReceiverConfig, Resume, SampleConfig, Verify, WindowConfig,
+};
 pub use device::DeviceBatch;
 pub use error::ReceiverError;
 pub use host::HostService;

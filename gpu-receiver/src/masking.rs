@@ -27,9 +27,9 @@ impl Masking {
         config: &ReceiverConfig,
         recipe: &Recipe,
     ) -> Result<Option<Arc<Self>>, ReceiverError> {
-        let ReceiverConfig { seed, rank, .. } = *config;
-        let (masks, mixing) = (config.mask_plan(recipe)?, config.mix_plan(recipe)?);
-        let patches = config.patch_plan(recipe)?;
+        let ReceiverConfig { seed, rank, ref drawn, .. } = *config;
+        let (masks, mixing) = (drawn.mask_plan(recipe)?, drawn.mix_plan(recipe)?);
+        let patches = drawn.patch_plan(recipe)?;
         let is_asked = masks.is_some() || patches.is_some() || mixing.is_some();
         Ok(is_asked.then(|| Arc::new(Self { masks, patches, mixing, seed, rank })))
     }

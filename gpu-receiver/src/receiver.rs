@@ -130,7 +130,7 @@ impl Receiver {
                     self.peek.on_taken(&batch);
                     // To wake the driver takes tens of microseconds: not while the window is half full. It
                     // hears of this batch's slot, too, when the trainer is through with it.
-                    if 2 * self.mailbox.ready() < self.config.window_batches as usize {
+                    if 2 * self.mailbox.ready() < self.config.window.window_batches as usize {
                         self.driver.room.notify_one();
                     }
                     return Ok(Some(Some(batch)));
@@ -208,7 +208,7 @@ impl Receiver {
 
     /// Looks for workers there, and nowhere else from now on.
     fn follow(&self, places: Places, handle: &Handle) {
-        let refresh = Duration::from_millis(self.config.workers_refresh_ms.into());
+        let refresh = Duration::from_millis(self.config.leases.workers_refresh_ms.into());
         let mut following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = following.take() {
             before.abort();

@@ -17,7 +17,7 @@ pub(crate) fn check_room(
     recipe: &Recipe,
 ) -> Result<(), ReceiverError> {
     let Some(MemoryRoom { free_bytes, from }) = machine.memory_room() else { return Ok(()) };
-    let slots = config.slots_limit() as u64;
+    let slots = config.window.slots_limit() as u64;
     let batch_samples = config.batch_samples;
     let bytes = |samples: u32| Layout::largest(recipe, samples).len_bytes();
     let fits = |samples: u32| bytes(samples).saturating_mul(slots) <= free_bytes;
@@ -70,6 +70,7 @@ mod tests {
     use headwater_core::Dtype;
 
     use super::*;
+    use crate::config::WindowConfig;
 
     const GIB: u64 = 1 << 30;
     const SAMPLE: u64 = 3 * 224 * 224;
@@ -98,7 +99,8 @@ mod tests {
 
     fn checked(machine: &Machine, batch_samples: u32, slots_max: u32) -> Result<(), String> {
         let recipe = recipe();
-        let config = ReceiverConfig { batch_samples, slots_max, ..ReceiverConfig::default() };
+        let window = WindowConfig { slots_max, ..WindowConfig::default() };
+        let config = ReceiverConfig { batch_samples, window, ..ReceiverConfig::default() };
         check_room(machine, &config, &recipe).map_err(|error| error.to_string())
     }
 

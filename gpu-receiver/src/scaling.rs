@@ -64,12 +64,12 @@ impl Scaling {
         if config.world_size > 1 && reduce.is_none() {
             return wrong("world_size", config.world_size, RANKS_RULE);
         }
-        if config.world_size > 1 && config.epoch_end == EpochEnd::Exact {
+        if config.world_size > 1 && config.order.epoch_end == EpochEnd::Exact {
             let (key, value) = ("epoch_end", "\"exact\"".to_owned());
             return Err(ReceiverError::Config { key, value, rule: STEPS_RULE });
         }
-        if config.window_batches > rule.delay {
-            return wrong("window_batches", config.window_batches, WINDOW_RULE);
+        if config.window.window_batches > rule.delay {
+            return wrong("window_batches", config.window.window_batches, WINDOW_RULE);
         }
         let place = (start.epoch, start.step);
         let history = AmaxHistory::resume(rule, fixed.len(), place, state)?;

@@ -37,7 +37,7 @@ pub(crate) async fn fetch_datasets(
         nodes: config.storage.clone(),
         local_files: LocalFiles::Off,
         access: config.security.clone(),
-        wait_limit_ms: config.worker_wait_ms.into(),
+        wait_limit_ms: config.leases.worker_wait_ms.into(),
         wait_limit_key: "receiver.worker_wait_ms",
         ..StorageClientConfig::default()
     })
@@ -49,7 +49,7 @@ pub(crate) async fn fetch_datasets(
         handles.push(client.dataset(Arc::clone(&manifest)));
         manifests.push(manifest);
     }
-    check_fields(&manifests, &config.image_field, &config.label_field)?;
+    check_fields(&manifests, &config.samples.image_field, &config.samples.label_field)?;
     check_siblings(&manifests, &recipe.fields)?;
     check_followers(&manifests, recipe)?;
     Ok((manifests, handles))
@@ -80,7 +80,7 @@ pub(crate) async fn open_links(
             tracing::info!("the {kind} link is not offered: {better}, listed before it, is");
             continue;
         }
-        let on_device = config.gpudirect == GpuDirect::On && facts.takes_device_slots;
+        let on_device = config.device.gpudirect == GpuDirect::On && facts.takes_device_slots;
         let needed = forced || facts.is_everywhere || on_device;
         let (arrivals, reported) = mpsc::unbounded_channel::<Arrival>();
         match links::listen(kind, &options, arrivals).await {
@@ -122,13 +122,13 @@ pub(crate) fn sampler_config(
     };
     let mut sampler =
         SamplerConfig::new(config.seed, config.world_size, config.rank, config.batch_samples);
-    sampler.order = config.order;
-    sampler.shuffle_block = config.shuffle_block;
-    sampler.epoch_end = config.epoch_end;
+    sampler.order = config.order.order;
+    sampler.shuffle_block = config.order.shuffle_block;
+    sampler.epoch_end = config.order.epoch_end;
     sampler.weights = weights;
-    sampler.curriculum = (!config.curriculum.is_empty()).then(|| Curriculum {
-        between: config.curriculum_between,
-        points: config.curriculum.clone(),
+    sampler.curriculum = (!config.order.curriculum.is_empty()).then(|| Curriculum {
+        between: config.order.curriculum_between,
+        points: config.order.curriculum.clone(),
     });
     sampler.recipe = Some(recipe.digest());
     sampler
@@ -150,24 +150,24 @@ pub(crate) fn hello(
         seed: config.seed,
         datasets: manifests.iter().map(name).collect(),
         links: Vec::new(),
-        heartbeat_ms: config.heartbeat_ms,
-        on_bad_sample: config.on_bad_sample,
-        image_field: config.image_field.clone(),
-        label_field: config.label_field.clone(),
+        heartbeat_ms: config.leases.heartbeat_ms,
+        on_bad_sample: config.samples.on_bad_sample,
+        image_field: config.samples.image_field.clone(),
+        label_field: config.samples.label_field.clone(),
         stream: Digest(0),
     }
 }
 
 pub(crate) fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
     LedgerConfig {
-        part_samples: config.part_samples,
+        part_samples: config.window.part_samples,
         late: LateRule {
-            first: Duration::from_millis(config.hedge_first_ms.into()),
-            median_multiple: config.hedge_median_multiple,
-            floor: Duration::from_millis(config.hedge_floor_ms.into()),
+            first: Duration::from_millis(config.leases.hedge_first_ms.into()),
+            median_multiple: config.leases.hedge_median_multiple,
+            floor: Duration::from_millis(config.leases.hedge_floor_ms.into()),
         },
-        attempts_max: config.attempts_max,
-        verify: config.verify,
+        attempts_max: config.leases.attempts_max,
+        verify: config.samples.verify,
         retry: RETRY,
     }
 }

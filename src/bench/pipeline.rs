@@ -121,7 +121,8 @@ impl Pipeline {
             let receiver = &self.config.receiver;
             let datasets: Vec<String> =
                 self.config.dataset.iter().map(|dataset| dataset.name.clone()).collect();
-            let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
+            let fields =
+                SampleFields::parse(&receiver.samples.image_field, &receiver.samples.label_field)?;
             let read = Plain::read(
                 (self.tiers.addresses().storage.clone(), self.config.security.clone()),
                 &datasets,

@@ -71,8 +71,9 @@ impl Plain {
             samples.push((key, encoded));
         }
         let recipe = Arc::new(recipe);
-        let part_samples = receiver.part_samples;
-        let parts = (receiver.window_batches + 1) * receiver.batch_samples.div_ceil(part_samples);
+        let part_samples = receiver.window.part_samples;
+        let parts =
+            (receiver.window.window_batches + 1) * receiver.batch_samples.div_ceil(part_samples);
         let (part_samples, parts) = (part_samples as usize, parts as usize);
         Ok(Self { recipe, samples, part_samples, parts })
     }

@@ -76,7 +76,7 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let Serving { health, shutdown } = serving;
     let mut digests = flags.digests.as_deref().map(open).transpose()?;
     let recipe = config.recipe.recipe()?;
-    let host = receiver_config.host_share.then(|| join_host(config)).transpose()?;
+    let host = receiver_config.window.host_share.then(|| join_host(config)).transpose()?;
     let callbacks = Callbacks { host, ..Callbacks::default() };
     let opening = shutdown.ends_at_once(&runtime);
     let receiver = Receiver::open_with(receiver_config, recipe, &datasets, callbacks)?;

@@ -91,7 +91,7 @@ pub(crate) fn keep_place(receiver: &Receiver, shutdown: &Shutdown) -> Result<()>
     }
     let position = receiver.position();
     let step = receiver.job_step(position.epoch, position.step);
-    if !receiver.config().checkpoint_dir.as_os_str().is_empty() {
+    if !receiver.config().checkpoints.checkpoint_dir.as_os_str().is_empty() {
         receiver.checkpoint(step)?;
     }
     println!("asked to end before epoch {} step {}", position.epoch, position.step);

@@ -28,7 +28,7 @@ fn slots(patient: &Patient<'_>) -> Option<Check> {
 fn room(wanted: u64, free: u64, patient: &Patient<'_>) -> Check {
     let check = "memory of slots";
     let receiver = &patient.config.receiver;
-    let (ranks, slots) = (patient.ranks(), receiver.slots_limit());
+    let (ranks, slots) = (patient.ranks(), receiver.window.slots_limit());
     let found = format!(
         "{} free; {ranks} ranks x {slots} slots x {} samples take {}",
         gigabytes(free),
@@ -99,7 +99,7 @@ const COLLAPSES_SINCE: (u32, u32) = (6, 1);
 /// Whether slots get huge pages if the configuration asks for them.
 fn huge_pages(patient: &Patient<'_>) -> Option<Check> {
     let receiver = &patient.config.receiver;
-    let asked = receiver.huge_pages;
+    let asked = receiver.window.huge_pages;
     let Some(pages) = patient.machine.huge_pages() else {
         let remedy = "the kernel gives none; set receiver.huge_pages = false";
         return Some(Check::lacking(asked, "huge pages", "no policy in sysfs", remedy));

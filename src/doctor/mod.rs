@@ -113,7 +113,7 @@ impl Patient<'_> {
         let receiver = &self.config.receiver;
         let recipe = self.config.recipe.recipe().ok()?;
         let slot_bytes = Layout::largest(&recipe, receiver.batch_samples).len_bytes();
-        Some(slot_bytes * receiver.slots_limit() as u64 * self.ranks())
+        Some(slot_bytes * receiver.window.slots_limit() as u64 * self.ranks())
     }
 
     /// Whether something is configured that only a GPU does.
@@ -122,7 +122,7 @@ impl Patient<'_> {
         let decodes = config.recipe.recipe().is_ok_and(|recipe| !recipe.decoder.is_turbojpeg());
         decodes
             || config.augment.backend == BackendChoice::Cuda
-            || config.receiver.device.starts_with("cuda")
+            || config.receiver.device.device.starts_with("cuda")
     }
 
     /// Whether a link that needs an RDMA card is the only one that receiver or worker may take.

@@ -44,13 +44,13 @@ fn worker(config: &Config) -> Check {
 
 fn receiver(config: &Config) -> Result<Vec<Check>, String> {
     let receiver = &config.receiver;
-    let ordinal = match receiver.device().map_err(|error| error.to_string())? {
+    let ordinal = match receiver.device.parsed().map_err(|error| error.to_string())? {
         Device::Cuda(ordinal) => ordinal,
         Device::Cpu => config.augment.cuda.cuda_device,
     };
     let recipe = config.recipe.recipe().map_err(|error| error.to_string())?;
-    let dtype = receiver.u8_as().map_err(|error| error.to_string())?.unwrap_or(Dtype::Bf16);
-    let cache = CubinCache::in_folder(&receiver.cuda_cache_dir);
+    let dtype = receiver.device.u8_as().map_err(|error| error.to_string())?.unwrap_or(Dtype::Bf16);
+    let cache = CubinCache::in_folder(&receiver.device.cuda_cache_dir);
     let opened = Uploader::open(ordinal, None)
         .and_then(|uploader| uploader.normalising(&Normalise::of(&recipe), dtype, cache.as_ref()));
     let uploader = Arc::new(opened.map_err(|error| error.to_string())?);

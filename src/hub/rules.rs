@@ -54,11 +54,11 @@ pub(crate) struct Fault {
 impl Rules {
     /// The rules by which `[receiver]` and `[recipe]` read samples.
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let label = &config.receiver.label_field;
-        let fields = SampleFields::parse(&config.receiver.image_field, label)
+        let label = &config.receiver.samples.label_field;
+        let fields = SampleFields::parse(&config.receiver.samples.image_field, label)
             .context("receiver.image_field and receiver.label_field")?;
         let label = label.split('|').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let image = config.receiver.image_field.clone();
+        let image = config.receiver.samples.image_field.clone();
         let limits = config.recipe.decode_limits();
         let raw_bytes_max = config.recipe.recipe()?.raw.map(|raw| raw.bytes_max);
         Ok(Self { fields, image, label, limits, raw_bytes_max })

@@ -102,7 +102,7 @@ impl Planner {
     async fn new(config: &Config, nodes: Vec<String>, node: JoinSet<()>) -> Result<Self> {
         let receiver = config.receiver_tier()?;
         let access = config.security.clone();
-        let wait_limit_ms = receiver.worker_wait_ms.into();
+        let wait_limit_ms = receiver.leases.worker_wait_ms.into();
         let client = StorageClient::connect(StorageClientConfig {
             nodes,
             access,
@@ -119,7 +119,8 @@ impl Planner {
             datasets.push(client.dataset(Arc::clone(&manifest)));
             manifests.push(manifest);
         }
-        let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
+        let fields =
+            SampleFields::parse(&receiver.samples.image_field, &receiver.samples.label_field)?;
         let (recipe, tokenizers) = tokenized(config)?;
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
@@ -175,7 +176,7 @@ impl Planner {
         let mut sampler = open_sampler(receiver, &self.recipe, &datasets, manifests, arrays)?;
         if let Some(path) = checkpoint {
             let state = checkpoint::read(path)?;
-            let restored = sampler.restore(&state, &receiver.resume_allow);
+            let restored = sampler.restore(&state, &receiver.checkpoints.resume_allow);
             restored.with_context(|| path.display().to_string())?;
         }
         Ok(sampler)
@@ -217,7 +218,7 @@ impl Planner {
                     first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
                 }
             }
-            let next = match self.config.receiver.on_bad_sample {
+            let next = match self.config.receiver.samples.on_bad_sample {
                 BadSamplePolicy::Substitute => next_substitute(asked.index, index, shard.samples),
                 BadSamplePolicy::Fail => None,
             };
@@ -310,7 +311,7 @@ mod tests {
         let mut config = Config { dataset, ..Config::default() };
         config.storage.index_dir = Some(index.path().to_owned());
         config.augment.reads.local_files = LocalFiles::Off;
-        config.receiver.worker_wait_ms = 100;
+        config.receiver.leases.worker_wait_ms = 100;
         let mut planner = Planner::look(&config).await.unwrap();
         assert!(planner.plan(0, 0, None).await.is_ok());
         planner._node.shutdown().await;

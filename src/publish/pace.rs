@@ -39,9 +39,9 @@ pub(crate) fn streams(
     let mut seen = HashMap::new();
     let stream = |address: Address| {
         let mut receiver = receiver.clone();
-        if !receiver.checkpoint_dir.as_os_str().is_empty() {
+        if !receiver.checkpoints.checkpoint_dir.as_os_str().is_empty() {
             let folder = folder(&address, &mut seen);
-            receiver.checkpoint_dir.push(folder);
+            receiver.checkpoints.checkpoint_dir.push(folder);
         }
         Stream { receiver, addresses: vec![address] }
     };
@@ -79,9 +79,10 @@ mod tests {
     }
 
     fn folders(urls: &[&str]) -> Vec<PathBuf> {
-        let receiver = ReceiverConfig { checkpoint_dir: "state".into(), ..Default::default() };
+        let mut receiver = ReceiverConfig::default();
+        receiver.checkpoints.checkpoint_dir = "state".into();
         let streams = streams(Pace::Each, addresses(urls), receiver).expect("streams");
-        streams.into_iter().map(|stream| stream.receiver.checkpoint_dir).collect()
+        streams.into_iter().map(|stream| stream.receiver.checkpoints.checkpoint_dir).collect()
     }
 
     #[test]

@@ -84,9 +84,9 @@ impl SizeFlags {
             batch_samples: receiver.batch_samples,
             images_per_s,
             link: self.link.clone(),
-            window_batches: receiver.window_batches,
-            slots: receiver.slots_limit() as u32,
-            shuffle_block: receiver.shuffle_block.unwrap_or(SHUFFLE_BLOCK_DEFAULT),
+            window_batches: receiver.window.window_batches,
+            slots: receiver.window.slots_limit() as u32,
+            shuffle_block: receiver.order.shuffle_block.unwrap_or(SHUFFLE_BLOCK_DEFAULT),
             augment_staging_bytes: config.augment.leases.staging_bytes as f64,
         };
         let hardware = Hardware {

@@ -19,7 +19,7 @@ use dress::Dress;
 use faults::{Fault, Means};
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
-use headwater_receiver::ReceiverConfig;
+use headwater_receiver::{LeaseConfig, ReceiverConfig};
 use report::report;
 use restless::Restless;
 use rustix::process::Signal;
@@ -86,14 +86,14 @@ impl Chaos {
             means.surround(&mut fleet, number + 1 == WORKERS);
             fleet.add_worker(&Self::worker_config(&dress, number));
         }
-        let config = ReceiverConfig {
+        let mut config = ReceiverConfig {
             world_size: WORLD,
             batch_samples: 8,
             epochs: 1_000_000,
-            heartbeat_ms: HEARTBEAT_MS,
             links: vec!["shm".into(), "tcp".into()],
             ..fleet.config()
         };
+        config.leases.heartbeat_ms = HEARTBEAT_MS;
         let mut ranks = Self::start(&config, &dress, &fleet, 0);
         ranks.wait_for(0, 3);
         let times = vec![Vec::new(); WORLD as usize];
@@ -266,7 +266,8 @@ fn undisturbed(chaos: &Chaos, batches: usize) -> Stream {
     (0..2).for_each(|_| _ = fleet.add_worker(&dress.worker));
     let (storage, workers) = (fleet.config().storage, fleet.config().workers);
     let heartbeat_ms = CALM_HEARTBEAT_MS;
-    let calm = ReceiverConfig { storage, workers, heartbeat_ms, ..chaos.config.clone() };
+    let leases = LeaseConfig { heartbeat_ms, ..chaos.config.leases.clone() };
+    let calm = ReceiverConfig { storage, workers, leases, ..chaos.config.clone() };
     let only = ["--batches".to_owned(), batches.to_string()];
     let only: Vec<String> = only.into_iter().chain(support::set_flags(&dress.settings)).collect();
     let mut ranks = Ranks::start(&calm, chaos.fleet.dir(), "undisturbed", &only);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use headwater_config::{Loaded, Setting, Sources};
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
-use headwater_receiver::{Batch, Position, Receiver, ReceiverConfig, ReceiverError};
+use headwater_receiver::{Batch, Position, Receiver, ReceiverConfig, ReceiverError, SampleConfig};
 
 use super::dress::Dress;
 use crate::support::shared_host::SharedHost;
@@ -51,8 +51,11 @@ impl Restless {
         let config = ReceiverConfig {
             job: "restless".into(),
             rank: 0,
-            verify_held: true,
-            python_path: of_dress.python_path,
+            samples: SampleConfig {
+                verify_held: true,
+                python_path: of_dress.samples.python_path,
+                ..config.samples.clone()
+            },
             links: vec!["shm".into()],
             ..config.clone()
         };

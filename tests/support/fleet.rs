@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::trainer::RECIPE;
 use headwater_core::{Dtype, Recipe};
-use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig, ReceiverError};
+use headwater_receiver::{
+    DatasetUse, LeaseConfig, OrderConfig, Receiver, ReceiverConfig, ReceiverError, WindowConfig,
+};
 
 /// Longest wait for a process to listen.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -344,10 +346,10 @@ impl Fleet {
             workers: self.workers.iter().flatten().map(|w| w.address.clone()).collect(),
             batch_samples: 16,
             seed: 7,
-            shuffle_block: Some(2),
-            part_samples: 4,
+            order: OrderConfig { shuffle_block: Some(2), ..OrderConfig::default() },
+            window: WindowConfig { part_samples: 4, ..WindowConfig::default() },
+            leases: LeaseConfig { worker_wait_ms: 20_000, ..LeaseConfig::default() },
             epochs: 1,
-            worker_wait_ms: 20_000,
             ..ReceiverConfig::default()
         }
     }

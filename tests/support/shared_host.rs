@@ -22,8 +22,8 @@ pub struct SharedHost {
 
 impl SharedHost {
     /// A service of `photos`, and trials of the same configuration.
-    pub fn open(config: ReceiverConfig, recipe: Recipe) -> Self {
-        let config = ReceiverConfig { host_share: true, ..config };
+    pub fn open(mut config: ReceiverConfig, recipe: Recipe) -> Self {
+        config.window.host_share = true;
         let datasets = vec![DatasetUse { name: "photos".into(), weight: None }];
         let service = HostService::open(&config, recipe.clone(), &datasets).expect("a service");
         let runtime = Runtime::new().expect("a runtime");

@@ -53,11 +53,12 @@ impl Ranks {
                 .args(["--set", &format!("receiver.seed={}", config.seed)])
                 .args(
                     config
+                        .order
                         .shuffle_block
                         .map(|shards| format!("--set=receiver.shuffle_block={shards}")),
                 )
-                .args(["--set", &format!("receiver.part_samples={}", config.part_samples)])
-                .args(["--set", &format!("receiver.heartbeat_ms={}", config.heartbeat_ms)])
+                .args(["--set", &format!("receiver.part_samples={}", config.window.part_samples)])
+                .args(["--set", &format!("receiver.heartbeat_ms={}", config.leases.heartbeat_ms)])
                 // What it releases is what it was given.
                 .args(["--set", "receiver.verify_held=true"])
                 .arg("--digests")

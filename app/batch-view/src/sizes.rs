@@ -33,7 +33,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     pub(crate) fn new(config: &ReceiverConfig, limits: DecodeLimits) -> Self {
-        let fields = SampleFields::parse(&config.image_field, &config.label_field);
+        let fields = SampleFields::parse(&config.samples.image_field, &config.samples.label_field);
         Self {
             client: OnceCell::new(),
             config: StorageClientConfig {

@@ -67,7 +67,7 @@ impl Config {
             self.storage_tier()?;
         }
         self.augment_tier()?;
-        self.receiver_tier()?.mask_plan(&recipe)?;
+        self.receiver_tier()?.drawn.mask_plan(&recipe)?;
         self.publish.addresses()?;
         self.autoscale.places()?;
         self.scaling.validate()?;
@@ -123,7 +123,7 @@ impl Config {
     /// # Errors
     /// A value cannot work.
     pub fn receiver_tier(&self) -> Result<ReceiverConfig, ConfigError> {
-        if !self.receiver.curriculum.is_empty() {
+        if !self.receiver.order.curriculum.is_empty() {
             return Err(ConfigError::Place(
                 "`receiver.curriculum` is set: write each point as `[[curriculum]]`".to_owned(),
             ));
@@ -131,10 +131,9 @@ impl Config {
         self.check_curriculum()?;
         self.security.validate()?;
         self.links.validate()?;
-        let (curriculum, security) = (self.curriculum.clone(), self.security.clone());
-        let link_settings = self.links.clone();
-        let receiver =
-            ReceiverConfig { curriculum, security, link_settings, ..self.receiver.clone() };
+        let mut receiver = self.receiver.clone();
+        receiver.order.curriculum = self.curriculum.clone();
+        (receiver.security, receiver.link_settings) = (self.security.clone(), self.links.clone());
         receiver.validate()?;
         Ok(receiver)
     }

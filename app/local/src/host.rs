@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use headwater_config::Config;
 use headwater_core::{Digest, Digester};
-use headwater_receiver::{HostService, ReceiverConfig};
+use headwater_receiver::{HostService, SampleConfig};
 use headwater_transport::packets::{PacketSocket, readable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -96,8 +96,9 @@ fn settled(config: &Config) -> Config {
     config.receiver = HostService::config(&config.receiver);
     // Nobody is asked for the source of functions where there are none.
     if config.recipe.recipe().is_ok_and(|recipe| recipe.python_functions().next().is_none()) {
-        let ReceiverConfig { python, python_path, .. } = ReceiverConfig::default();
-        (config.receiver.python, config.receiver.python_path) = (python, python_path);
+        let SampleConfig { python, python_path, .. } = SampleConfig::default();
+        let samples = &mut config.receiver.samples;
+        (samples.python, samples.python_path) = (python, python_path);
     }
     config
 }
@@ -416,7 +417,7 @@ mod tests {
         let recipe = ours.recipe.recipe().expect("a recipe");
         assert_eq!(recipe.python_functions().count(), 1);
         let mut other = ours.clone();
-        other.receiver.python_path = vec!["elsewhere".into()];
+        other.receiver.samples.python_path = vec!["elsewhere".into()];
         assert_ne!(of(&other), of(&ours));
     }
 

@@ -38,7 +38,7 @@ enum Run {
 
 /// How long is waited for whoever else starts the same services: less than for a worker.
 pub(crate) fn lock_limit(receiver: &ReceiverConfig) -> Duration {
-    Duration::from_millis(u64::from(receiver.worker_wait_ms) / 2)
+    Duration::from_millis(u64::from(receiver.leases.worker_wait_ms) / 2)
 }
 
 // === impl Services ===

@@ -153,7 +153,7 @@ impl Loader {
             telemetry::show_batches(detached, &opened.receiver, &shown, &security)?;
             telemetry::ready(detached);
             let mut pace = Pace::default();
-            if opened.receiver.config().resume != Resume::No {
+            if opened.receiver.config().checkpoints.resume != Resume::No {
                 pace.resumed_at(opened.receiver.position());
             }
             Ok(Self {
@@ -218,7 +218,7 @@ impl Loader {
     #[pyo3(name = "_follow_epoch")]
     fn follow_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         let (epochs, block) =
-            self.with(py, |r| Ok((r.config().epochs, r.config().shuffle_block)))?;
+            self.with(py, |r| Ok((r.config().epochs, r.config().order.shuffle_block)))?;
         if epochs == 1 && epoch > 0 && block != Some(0) {
             let text = c"this loader has `epochs` = 1, and gives the same batches in each epoch of the training: leave `epochs` \
                          out, unless it is for validation (`shuffle=False`)";
@@ -276,7 +276,7 @@ impl Loader {
     /// Whether an epoch's last batch is dropped where it would be short.
     #[getter]
     fn drop_last(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |receiver| Ok(receiver.config().epoch_end == EpochEnd::DropLast))
+        self.with(py, |receiver| Ok(receiver.config().order.epoch_end == EpochEnd::DropLast))
     }
 
     /// 0: no processes of PyTorch's load data.

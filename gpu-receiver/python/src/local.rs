@@ -52,10 +52,10 @@ impl Local {
             Place::Process(scripts) => Services::shared(&self.wanted, scripts, watch),
         }?;
         lead_to(receiver, &services);
-        let is_image = |field: &String| has_field(&[field], &receiver.image_field);
+        let is_image = |field: &String| has_field(&[field], &receiver.samples.image_field);
         if !self.names_labels && services.fields().iter().all(is_image) {
             // Nothing there could be one.
-            receiver.label_field.clear();
+            receiver.samples.label_field.clear();
         }
         Ok(services)
     }

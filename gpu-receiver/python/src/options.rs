@@ -125,7 +125,7 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     if log_origin == FROM_DEFAULT {
         telemetry.log = LOG_DEFAULT.to_owned();
     }
-    let host = loaded.config.receiver.host_share.then(|| {
+    let host = loaded.config.receiver.window.host_share.then(|| {
         let config = Box::new(loaded.config.clone());
         Host { config, scripts }
     });
@@ -149,19 +149,11 @@ fn take_python(loaded: &mut Loaded, (program, folders): &(PathBuf, Vec<PathBuf>)
     for tier in ["receiver", "augment", "storage"] {
         let is_default = |key: &str| loaded.origin(&format!("{tier}.{key}")) == FROM_DEFAULT;
         let (takes_program, takes_folders) = (is_default("python"), is_default("python_path"));
+        let Config { receiver, augment, storage, .. } = &mut loaded.config;
         let (python, path) = match tier {
-            "receiver" => {
-                let receiver = &mut loaded.config.receiver;
-                (&mut receiver.python, &mut receiver.python_path)
-            }
-            "augment" => {
-                let augment = &mut loaded.config.augment;
-                (&mut augment.python.python, &mut augment.python.python_path)
-            }
-            _ => {
-                let storage = &mut loaded.config.storage.python;
-                (&mut storage.python, &mut storage.python_path)
-            }
+            "receiver" => (&mut receiver.samples.python, &mut receiver.samples.python_path),
+            "augment" => (&mut augment.python.python, &mut augment.python.python_path),
+            _ => (&mut storage.python.python, &mut storage.python.python_path),
         };
         if takes_program {
             python.clone_from(program);

@@ -15,7 +15,7 @@ impl ReceiverConfig {
     pub fn near_cards(&self) -> Vec<String> {
         let (machine, own) = (Machine::this(), Cores::of_this_thread());
         let visible = std::env::var(VISIBLE).ok();
-        near_cards(&machine, self.device().ok(), visible.as_deref(), &own, self.rank)
+        near_cards(&machine, self.device.parsed().ok(), visible.as_deref(), &own, self.rank)
     }
 }
 

@@ -71,7 +71,7 @@ impl ReceiverConfig {
         allowed: &Cores,
         visible: Option<&str>,
     ) -> Result<(String, Option<u32>), String> {
-        let device = self.device().ok();
+        let device = self.device.parsed().ok();
         if let Some(Device::Cuda(number)) = device
             && let Some(gpu) = machine.visible_gpu(number, visible)
         {
@@ -115,6 +115,7 @@ pub(crate) fn keep_to(cores: &Cores) {
 mod tests {
     use headwater_inventory::trees::{DGX_H100, ROCE, unpack};
 
+    use super::super::DeviceConfig;
     use super::*;
 
     fn cores(tree: &str, config: &ReceiverConfig, allowed: &str) -> Result<Option<String>, String> {
@@ -125,7 +126,8 @@ mod tests {
     }
 
     fn config(cpus: &str, device: &str) -> ReceiverConfig {
-        let (cpus, device) = (cpus.to_owned(), device.to_owned());
+        let device = DeviceConfig { device: device.to_owned(), ..DeviceConfig::default() };
+        let cpus = cpus.to_owned();
         ReceiverConfig { cpus, device, ..ReceiverConfig::default() }
     }
 

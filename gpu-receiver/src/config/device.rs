@@ -1,9 +1,10 @@
 //! Where batches are handed out, and how they come there.
 
+use headwater_config_derive::Section;
 use headwater_core::Dtype;
+use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
 
-use super::ReceiverConfig;
 use crate::error::ReceiverError;
 
 /// Where batches are handed out.
@@ -27,14 +28,33 @@ pub enum GpuDirect {
     Off,
 }
 
-// === impl ReceiverConfig ===
+/// Where batches are delivered, and how they get there.
+#[derive(Clone, Debug, PartialEq, Section)]
+pub struct DeviceConfig {
+    /// Where batches are delivered: `cpu`, or `cuda:0` and so on for a GPU's memory. A GPU needs
+    /// one batch's bytes for each slot.
+    #[key(default = "cpu".into())]
+    pub device: String,
+    /// Type to which `u8` image tensors are normalised on that GPU: `bf16`, `f16` or `f32`; empty:
+    /// they are not changed.
+    pub u8_as: String,
+    /// Whether the NIC of the `rdma` link writes to that GPU's memory (GPUDirect RDMA): `auto`: if
+    /// it can; `on`: otherwise the receiver does not open; `off`: batches are copied there. The
+    /// default is `off` until a real NIC has been tested.
+    #[key(default = GpuDirect::Off)]
+    pub gpudirect: GpuDirect,
+    /// Folder for the compiled kernel that normalises; empty: one in the user's cache folder.
+    pub cuda_cache_dir: String,
+}
 
-impl ReceiverConfig {
+// === impl DeviceConfig ===
+
+impl DeviceConfig {
     /// Where batches are handed out.
     ///
     /// # Errors
     /// A device that is not known.
-    pub fn device(&self) -> Result<Device, ReceiverError> {
+    pub fn parsed(&self) -> Result<Device, ReceiverError> {
         if self.device == "cpu" {
             return Ok(Device::Cpu);
         }
@@ -63,10 +83,10 @@ impl ReceiverConfig {
         })
     }
 
-    /// Whether these keys go together.
-    pub(super) fn check_device(&self) -> Result<(), ReceiverError> {
+    /// Whether these keys go together, and with the links.
+    pub(super) fn check(&self, links: &[LinkKind]) -> Result<(), ReceiverError> {
         let wrong = |key, value, rule| Err(ReceiverError::Config { key, value, rule });
-        let on_cpu = self.device()? == Device::Cpu;
+        let on_cpu = self.parsed()? == Device::Cpu;
         if on_cpu && self.u8_as()?.is_some() {
             let rule = "is done on a GPU: name it in receiver.device, or leave this out";
             return wrong("u8_as", format!("\"{}\"", self.u8_as), rule);
@@ -79,7 +99,7 @@ impl ReceiverConfig {
             let rule = "has cards write to a GPU: name it in receiver.device, or leave this out";
             return wrong("gpudirect", on(), rule);
         }
-        if !self.link_kinds()?.iter().any(|kind| kind.facts().takes_device_slots) {
+        if !links.iter().any(|kind| kind.facts().takes_device_slots) {
             let rule =
                 "needs a link in receiver.links that writes to a GPU's memory, as \"rdma\" does";
             return wrong("gpudirect", on(), rule);
@@ -93,13 +113,9 @@ mod tests {
     use super::*;
 
     fn refusal(device: &str, links: &[&str], gpudirect: GpuDirect) -> Option<String> {
-        let config = ReceiverConfig {
-            device: device.into(),
-            links: links.iter().map(ToString::to_string).collect(),
-            gpudirect,
-            ..ReceiverConfig::default()
-        };
-        config.check_device().err().map(|error| error.to_string())
+        let config = DeviceConfig { device: device.into(), gpudirect, ..DeviceConfig::default() };
+        let links: Vec<_> = links.iter().filter_map(|name| LinkKind::from_name(name)).collect();
+        config.check(&links).err().map(|error| error.to_string())
     }
 
     #[test]

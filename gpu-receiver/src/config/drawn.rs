@@ -1,11 +1,38 @@
 //! What is drawn beside the batches: masks, patches, mixing.
 
+use headwater_config_derive::Section;
+use headwater_core::masks::MaskSpec;
+use headwater_core::mixing::MixSpec;
+use headwater_core::patches::PatchSpec;
 use headwater_core::{MaskPlan, MixPlan, PatchPlan, Recipe};
 
-use super::ReceiverConfig;
 use crate::error::ReceiverError;
 
-impl ReceiverConfig {
+/// What is drawn for each batch.
+#[derive(Clone, Debug, PartialEq, Section)]
+pub struct DrawnConfig {
+    /// Draws iBOT masks for each batch. `patch`, the side of a patch in pixels, is required; also
+    /// `tensor` (`"global_crops"`), `sample_probability` (0.5), `ratio_min` (0.1), `ratio_max`
+    /// (0.5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masks: Option<MaskSpec>,
+    /// Draws which patches of each image a model is shown. `kind`: `"ijepa"` or `"random"` (MAE's), and `patch`, the
+    /// side of a patch in pixels, must be given; `tensor` (`"images"`); of `random` `ratio` (0.75); of `ijepa`
+    /// `enc_mask_scale` ([0.85, 1.0]), `pred_mask_scale` ([0.15, 0.2]), `aspect_ratio` ([0.75, 1.5]),
+    /// `num_enc_masks` (1), `num_pred_masks` (4), `min_keep` (10), `allow_overlap` (false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patches: Option<PatchSpec>,
+    /// Draws mixup and cutmix for each batch, which `headwater.mixing.mix` applies on the trainer's
+    /// device. `style` (`"timm"`, or `"torchvision"`), `mixup_alpha` (0.8), `cutmix_alpha` (1.0),
+    /// `cutmix_minmax`, `prob` (1.0), `switch_prob` (0.5), `mode` (`"batch"`, `"elem"` or
+    /// `"pair"`). docs/mixing.md describes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<MixSpec>,
+}
+
+// === impl DrawnConfig ===
+
+impl DrawnConfig {
     /// How masks are drawn for the batches of a recipe, where they are asked for.
     ///
     /// # Errors
@@ -64,14 +91,13 @@ mod tests {
     #[test]
     fn what_is_drawn_for_one_size_is_refused_where_batches_differ_in_size() {
         let mut recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
-        let config = ReceiverConfig {
+        let config = DrawnConfig {
             masks: serde_json::from_value(json!({"patch": 14})).expect("masks"),
             patches: serde_json::from_value(json!({
                 "kind": "ijepa", "patch": 14, "tensor": "global_crops"
             }))
             .expect("patches"),
             mixing: serde_json::from_value(json!({"mode": "pair"})).expect("mixing"),
-            ..ReceiverConfig::default()
         };
         let sizes = |tensor: &str, side: u32| {
             vec![BucketsSpec { tensor: tensor.into(), sizes: vec![[side, side], [side, 2 * side]] }]

@@ -46,7 +46,7 @@ impl InFlight {
         scope: PartScope,
         slots: SlotPool,
     ) -> Self {
-        let (releases, released) = mpsc::channel(config.slots_limit());
+        let (releases, released) = mpsc::channel(config.window.slots_limit());
         Self {
             ledger: Ledger::new(ledger_config(config), scope).of_stream(stream),
             slots,

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::sequencer::NextBatch;
 use super::*;
-use crate::config::GpuDirect;
+use crate::config::{GpuDirect, LeaseConfig, ReceiverConfig, WindowConfig};
 use crate::events::{DriverHandle, ways};
 use crate::host::HostWord;
 use crate::ledger::{FinishedBatch, Serial};
@@ -90,7 +90,7 @@ fn make_at(config: &ReceiverConfig, host: Option<HostLink>) -> (Driver, DriverHa
         stats: Arc::new(Stats::new()),
         scaling: Arc::new(scaling),
         links: Vec::new(),
-        slots: SlotPool::new(make, Vec::new(), config.slots_limit()),
+        slots: SlotPool::new(make, Vec::new(), config.window.slots_limit()),
         dial: Arc::new(Nobody),
         events: handle.events.clone(),
         start_cpu: on_a_thread,
@@ -164,9 +164,8 @@ async fn workers_hear_how_far_a_trial_is_that_its_host_gives_batches() {
 async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
     let config = ReceiverConfig {
         batch_samples: 4,
-        window_batches: 1,
-        slots_max: 1,
-        worker_wait_ms: 60_000,
+        window: WindowConfig { window_batches: 1, slots_max: 1, ..WindowConfig::default() },
+        leases: LeaseConfig { worker_wait_ms: 60_000, ..LeaseConfig::default() },
         ..ReceiverConfig::default()
     };
     let (mut driver, _handle, _inbox) = make(&config);
@@ -193,8 +192,11 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_receiver_without_workers_says_whom_it_waits_for_and_what_keeps_each() {
-    let config =
-        ReceiverConfig { batch_samples: 4, worker_wait_ms: 7000, ..ReceiverConfig::default() };
+    let config = ReceiverConfig {
+        batch_samples: 4,
+        leases: LeaseConfig { worker_wait_ms: 7000, ..LeaseConfig::default() },
+        ..ReceiverConfig::default()
+    };
     let (driver, handle, inbox) = make(&config);
     let mailbox = Arc::clone(&driver.mailbox);
     tokio::spawn(driver.run(inbox));
@@ -265,8 +267,12 @@ fn joined(worker: &str) -> (SessionEvent, oneshot::Receiver<()>) {
 /// It would hold back all others of its stream: a trial after its last epoch, and a service that no trial asks.
 #[tokio::test]
 async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_worker() {
-    let config =
-        ReceiverConfig { batch_samples: 4, epochs: 2, max_lead: 4, ..ReceiverConfig::default() };
+    let config = ReceiverConfig {
+        batch_samples: 4,
+        epochs: 2,
+        window: WindowConfig { max_lead: 4, ..WindowConfig::default() },
+        ..ReceiverConfig::default()
+    };
     let end = Position { epoch: 1, step: 250 };
     let (mut driver, _handle, _inbox) = make(&config);
     let shared = Arc::clone(driver.sessions.shared());

@@ -73,23 +73,13 @@ impl HostService {
     /// or draws by itself has its default, and so has what only a GPU needs.
     #[must_use]
     pub fn config(of_trial: &ReceiverConfig) -> ReceiverConfig {
-        let default = ReceiverConfig::default();
-        ReceiverConfig {
-            job: default.job,
-            checkpoint_dir: default.checkpoint_dir,
-            checkpoint_every_steps: default.checkpoint_every_steps,
-            checkpoint_keep: default.checkpoint_keep,
-            resume: default.resume,
-            resume_allow: default.resume_allow,
-            epochs: default.epochs,
-            slots_max: default.slots_max,
-            masks: default.masks,
-            patches: default.patches,
-            mixing: default.mixing,
-            gpudirect: default.gpudirect,
-            cuda_cache_dir: default.cuda_cache_dir,
-            ..of_trial.clone()
-        }
+        let ReceiverConfig { job, epochs, drawn, checkpoints, window, device, .. } =
+            ReceiverConfig::default();
+        let mut config = ReceiverConfig { job, epochs, drawn, checkpoints, ..of_trial.clone() };
+        config.window.slots_max = window.slots_max;
+        config.device.gpudirect = device.gpudirect;
+        config.device.cuda_cache_dir = device.cuda_cache_dir;
+        config
     }
 
     /// Opens a receiver as a trial of this configuration would have one, without what is the trial's own, and
@@ -109,22 +99,24 @@ impl HostService {
         // Others have none that would take more than half of the memory.
         let room = slots_with_room(&machine, config, &recipe).map(|slots| slots / 2);
         let room = room.into_iter().chain(slots_to_lock(&machine, config, &recipe)).min();
-        let held_by_all = (config.host_batches + HELD_BEYOND) as usize;
+        let window = &config.window;
+        let held_by_all = (window.host_batches + HELD_BEYOND) as usize;
         // Those that are made, those that are kept, and those that trials hold.
-        let made_and_kept = (config.window_batches + config.host_batches) as usize;
+        let made_and_kept = (window.window_batches + window.host_batches) as usize;
         let reserves = reserves(made_and_kept + held_by_all, room);
         let slots_max = made_and_kept + held_max(held_by_all, reserves);
-        let own = ReceiverConfig { slots_max: slots_max as u32, ..Self::config(config) };
+        let mut own = Self::config(config);
+        own.window.slots_max = slots_max as u32;
         let receiver = Receiver::open(own, recipe, datasets)?;
-        let keep = config.host_batches as usize;
+        let keep = window.host_batches as usize;
         let scope = hello(receiver.config(), receiver.recipe(), receiver.manifests()).part_scope();
         let shared = Arc::new(Shared {
             scope,
             receiver,
             stock: Mutex::new(BatchCache::new(
                 keep,
-                config.window_batches.into(),
-                config.max_lead.into(),
+                window.window_batches.into(),
+                window.max_lead.into(),
             )),
             held: HeldByAll::new(held_by_all, reserves),
             wanted: Condvar::new(),

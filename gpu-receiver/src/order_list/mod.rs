@@ -11,7 +11,7 @@ use std::sync::Arc;
 use headwater_core::sampler::{Order, OrderList, Rows, Sampler, SamplerError};
 use headwater_core::{Manifest, Recipe};
 
-use crate::config::{DatasetUse, ReceiverConfig};
+use crate::config::{DatasetUse, OrderConfig, ReceiverConfig};
 use crate::error::ReceiverError;
 use crate::setup::sampler_config;
 use number::Number;
@@ -103,7 +103,7 @@ pub fn open_sampler(
             tracing::info!(digest = %list.digest(), "samples come in the order of a list");
             Sampler::with_list(order, manifests, Arc::new(list))?
         }
-        None if recipe.has_buckets() => return Err(without_groups(config)),
+        None if recipe.has_buckets() => return Err(without_groups(config.order.order)),
         None => Sampler::new(order, manifests)?,
     };
     Ok(sampler)
@@ -124,8 +124,8 @@ fn check_groups(recipe: &Recipe, list: &OrderList) -> Result<(), ReceiverError> 
 const GROUPS_NEEDED: &str = "with aspect_buckets of recipe.tensors the order must be \"list\" with order_list and \
      order_groups, whose groups choose the sizes: `headwater datasets buckets` writes both";
 
-fn without_groups(config: &ReceiverConfig) -> ReceiverError {
-    let value = format!("{:?}", config.order).to_lowercase();
+fn without_groups(order: Order) -> ReceiverError {
+    let value = format!("{order:?}").to_lowercase();
     ReceiverError::Config { key: "order", value, rule: GROUPS_NEEDED }
 }
 
@@ -138,18 +138,18 @@ pub fn order_list(
     arrays: OrderArrays,
 ) -> Result<Option<OrderList>, ReceiverError> {
     config.validate()?;
-    if config.order != Order::List {
+    if config.order.order != Order::List {
         if arrays.is_empty() {
             return Ok(None);
         }
-        let value = format!("{:?}", config.order).to_lowercase();
+        let value = format!("{:?}", config.order.order).to_lowercase();
         let rule = "with a list of samples it must be \"list\"";
         return Err(ReceiverError::Config { key: "order", value, rule });
     }
     let OrderArrays { list, groups, weights } = arrays;
-    let list = either(config, "order_list", list)?;
-    let groups = either(config, "order_groups", groups)?;
-    let weights = either::<f64>(config, "order_weights", weights)?;
+    let list = either(&config.order, "order_list", list)?;
+    let groups = either(&config.order, "order_groups", groups)?;
+    let weights = either::<f64>(&config.order, "order_weights", weights)?;
     let wrong = |rule| Err(ReceiverError::Config { key: "order", value: "\"list\"".into(), rule });
     let made = match (list, groups, weights) {
         (Some(list), groups, None) => OrderList::numbers(list, groups),
@@ -170,11 +170,11 @@ pub fn order_list(
 
 /// The array of a key, or what its file holds.
 fn either<T: TryFrom<Number, Error = String>>(
-    config: &ReceiverConfig,
+    config: &OrderConfig,
     key: &'static str,
     array: Option<Rows<T>>,
 ) -> Result<Option<Rows<T>>, ReceiverError> {
-    let file = config.order_files().find(|(of, _)| *of == key).map(|(_, path)| path);
+    let file = config.files().find(|(of, _)| *of == key).map(|(_, path)| path);
     let fault = |path: &Path, reason| {
         let place = path.display().to_string();
         ReceiverError::OrderList { key, place, reason }

@@ -6,8 +6,9 @@ use headwater_core::sampler::{Order, OrderList, Rows};
 use headwater_inventory::MemoryRoom;
 use tempfile::TempDir;
 
-use super::{OrderArrays, RawArray, number, order_list};
-use crate::config::ReceiverConfig;
+use super::{OrderArrays, RawArray, number};
+use crate::config::{OrderConfig, ReceiverConfig};
+use crate::error::ReceiverError;
 
 /// A `.npy` file of a header that says anything.
 fn npy(dictionary: &str, elements: &[u8]) -> Vec<u8> {
@@ -25,16 +26,21 @@ fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-fn config() -> ReceiverConfig {
-    ReceiverConfig { order: Order::List, ..ReceiverConfig::default() }
+fn config() -> OrderConfig {
+    OrderConfig { order: Order::List, ..OrderConfig::default() }
+}
+
+fn read(order: &OrderConfig, arrays: OrderArrays) -> Result<Option<OrderList>, ReceiverError> {
+    let order = order.clone();
+    super::order_list(&ReceiverConfig { order, ..ReceiverConfig::default() }, arrays)
 }
 
 /// What `order_list` of these bytes gives.
 fn listed(bytes: &[u8]) -> Result<OrderList, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let order_list = file(&folder, "list", bytes);
-    let config = ReceiverConfig { order_list, ..config() };
-    super::order_list(&config, OrderArrays::default())
+    let config = OrderConfig { order_list, ..config() };
+    read(&config, OrderArrays::default())
         .map(|list| list.expect("a list"))
         .map_err(|error| error.to_string())
 }
@@ -69,7 +75,7 @@ fn every_type_and_text_are_the_same_list() {
         let array = RawArray { descr, shape: &[6], bytes: &bytes };
         let mut arrays = OrderArrays::default();
         arrays.set("order_list", array).unwrap();
-        let list = order_list(&config(), arrays).unwrap().unwrap();
+        let list = read(&config(), arrays).unwrap().unwrap();
         assert_eq!(list.digest(), expected, "{descr}");
     }
     assert_eq!(listed(b"7\n0\r\n 3\n\n100\n2\n2").unwrap().digest(), expected);
@@ -136,37 +142,37 @@ fn groups_and_weights_are_read_beside_the_list() {
     let list = file(&folder, "list", b"4\n5\n6\n7\n");
     let groups = file(&folder, "groups", b"0\n1\n1\n0\n");
     let weights = file(&folder, "weights", b"0.5\n1\n2e0\n0");
-    let of = |config: &ReceiverConfig| order_list(config, OrderArrays::default());
+    let of = |config: &OrderConfig| read(config, OrderArrays::default());
     let grouped =
-        ReceiverConfig { order_list: list.clone(), order_groups: groups.clone(), ..config() };
+        OrderConfig { order_list: list.clone(), order_groups: groups.clone(), ..config() };
     let expected =
         OrderList::numbers(Rows::one(vec![4, 5, 6, 7]), Some(Rows::one(vec![0, 1, 1, 0])));
     assert_eq!(of(&grouped).unwrap().unwrap().digest(), expected.unwrap().digest());
-    let weighted = ReceiverConfig { order_weights: weights.clone(), ..config() };
+    let weighted = OrderConfig { order_weights: weights.clone(), ..config() };
     let expected = OrderList::weights(vec![0.5, 1.0, 2.0, 0.0]).unwrap();
     assert_eq!(of(&weighted).unwrap().unwrap().digest(), expected.digest());
 
-    let refused = |config: ReceiverConfig| of(&config).unwrap_err().to_string();
+    let refused = |config: OrderConfig| of(&config).unwrap_err().to_string();
     assert!(refused(config()).contains("needs receiver.order_list or receiver.order_weights"));
-    let both = ReceiverConfig { order_list: list.clone(), ..weighted.clone() };
+    let both = OrderConfig { order_list: list.clone(), ..weighted.clone() };
     assert!(refused(both).contains("does not go with receiver.order_list"));
-    let alone = ReceiverConfig { order_groups: groups.clone(), ..config() };
+    let alone = OrderConfig { order_groups: groups.clone(), ..config() };
     assert!(refused(alone).contains("needs receiver.order_list beside its groups"));
-    let global = ReceiverConfig { order: Order::Global, ..grouped.clone() };
+    let global = OrderConfig { order: Order::Global, ..grouped.clone() };
     let text = refused(global);
     assert!(text.contains("receiver.order_list is") && text.contains("order = \"list\""), "{text}");
-    let missing = ReceiverConfig { order_list: folder.path().join("nowhere"), ..config() };
+    let missing = OrderConfig { order_list: folder.path().join("nowhere"), ..config() };
     let text = refused(missing);
     assert!(text.contains("receiver.order_list") && text.contains("nowhere"), "{text}");
     assert!(text.contains("No such file"), "{text}");
-    let a_folder = ReceiverConfig { order_list: folder.path().to_owned(), ..config() };
+    let a_folder = OrderConfig { order_list: folder.path().to_owned(), ..config() };
     assert!(refused(a_folder).contains("it is not a file"));
     let mut arrays = OrderArrays::default();
     let array = RawArray { descr: "|u1", shape: &[1], bytes: &[0] };
     arrays.set("order_list", array).unwrap();
-    let text = order_list(&grouped, arrays.clone()).unwrap_err().to_string();
+    let text = read(&grouped, arrays.clone()).unwrap_err().to_string();
     assert!(text.contains("an array is given, too"), "{text}");
-    let text = order_list(&ReceiverConfig::default(), arrays).unwrap_err().to_string();
+    let text = read(&OrderConfig::default(), arrays).unwrap_err().to_string();
     assert!(text.contains("with a list of samples it must be \"list\""), "{text}");
     let too_large = RawArray { descr: "<u8", shape: &[1], bytes: &[0xff; 8] };
     let text = OrderArrays::default().set("order_groups", too_large).unwrap_err().to_string();

@@ -13,7 +13,7 @@ impl Receiver {
     /// `receiver.checkpoint_dir` is not set, or cannot be written to.
     pub fn checkpoint(&self, step: u64) -> Result<(), ReceiverError> {
         let config = self.config();
-        if config.checkpoint_dir.as_os_str().is_empty() {
+        if config.checkpoints.checkpoint_dir.as_os_str().is_empty() {
             let (value, rule) = ("\"\"".into(), "name a folder for checkpoints");
             return Err(ReceiverError::Config { key: "checkpoint_dir", value, rule });
         }

@@ -68,7 +68,7 @@ impl Receiver {
         recipe.validate()?;
         find_sources(&config, &mut recipe)?;
         recipe.set_tokenizers(sha256_of)?;
-        config.mask_plan(&recipe)?;
+        config.drawn.mask_plan(&recipe)?;
         match &host {
             // It has no slots of its own as long as it needs none.
             Some(_) => check_scaling(&recipe)?,
@@ -77,14 +77,14 @@ impl Receiver {
         let cores = config.own_cores()?;
         let runtime = runtime(&config, cores.clone())?;
         let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
-        let held = config.verify_held.then(Arc::default);
+        let held = config.samples.verify_held.then(Arc::default);
         let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
-        let checkpoints = config.checkpoints();
-        let (sampler, start, amaxes) = resumed(sampler, &config, &checkpoints)?;
+        let folder = config.checkpoints.folder();
+        let (sampler, start, amaxes) = resumed(sampler, &config.checkpoints, config.rank, &folder)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
         let order = Arc::new(SampleOrder::new(sampler));
         let first = order.batch_number(start.epoch, start.step);
-        let autosave = AutoSave::new(&config, checkpoints, first);
+        let autosave = AutoSave::new(&config.checkpoints, config.rank, folder, first);
         let names = manifests.iter().map(|manifest| manifest.dataset().to_owned());
         let shown = IdentityMetrics::open(&config, names.collect());
         shown.place(start);
@@ -125,11 +125,16 @@ impl Receiver {
     ) -> Result<(), ReceiverError> {
         let access = Access::open(&self.config.security)?;
         let layout = Layout::largest(&self.recipe, self.config.batch_samples);
-        let slots_bytes = layout.len_bytes() * self.config.slots_limit() as u64;
-        let twins = DeviceSlots::open(&self.config, &self.recipe, allocator)?;
+        let slots_bytes = layout.len_bytes() * self.config.window.slots_limit() as u64;
+        let twins = DeviceSlots::open(
+            &self.config.device,
+            &self.recipe,
+            self.config.batch_samples,
+            allocator,
+        )?;
         let open = open_links(&self.config, &access, slots_bytes, &self.driver.events).await?;
         let mut slots = self.slots(&layout, twins, open);
-        let window = self.config.window_batches as usize + 1;
+        let window = self.config.window.window_batches as usize + 1;
         let host = match host {
             Some(connection) => Some(self.join_host(connection)?),
             None => {
@@ -175,7 +180,7 @@ impl Receiver {
         let (config, recipe) = (self.config.clone(), self.recipe.clone());
         let make_room = move |slots: &mut SlotPool| {
             check_room(&Machine::this(), &config, &recipe)?;
-            slots.reserve(config.window_batches as usize + 1)
+            slots.reserve(config.window.window_batches as usize + 1)
         };
         Ok(HostLink { words, make_room: Box::new(make_room) })
     }
@@ -190,13 +195,13 @@ impl Receiver {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),
             // The service of a host hands its slots out.
-            shared: self.config.host_share
+            shared: self.config.window.host_share
                 || links.iter().any(|link| link.kind().facts().needs_shared_slots),
-            huge_pages: self.config.huge_pages,
+            huge_pages: self.config.window.huge_pages,
             twins,
-            gpudirect: self.config.gpudirect,
+            gpudirect: self.config.device.gpudirect,
         };
-        SlotPool::new(make, links, self.config.slots_limit())
+        SlotPool::new(make, links, self.config.window.slots_limit())
     }
 }
 
@@ -216,11 +221,11 @@ fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), Rece
     let functions = recipe.python_functions().filter(|function| function.sha256.is_empty());
     let modules: BTreeSet<String> = functions.map(|found| found.module().to_owned()).collect();
     let settings = Settings {
-        python: config.python.clone(),
-        folders: config.python_path.clone(),
+        python: config.samples.python.clone(),
+        folders: config.samples.python_path.clone(),
         // The recipe is this process's own.
         trusted: Trusted::new(modules.iter().cloned().collect(), "the recipe"),
-        timeout: Duration::from_millis(config.worker_wait_ms.into()),
+        timeout: Duration::from_millis(config.leases.worker_wait_ms.into()),
         // No function is called.
         bad_sample_errors: Vec::new(),
         keys: SettingKeys {

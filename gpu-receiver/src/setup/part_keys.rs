@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::hello;
-use crate::config::ReceiverConfig;
+use crate::config::{ReceiverConfig, SampleConfig};
 
 /// Keys of `[receiver]` that a byte or a label of a part can follow from.
 const OF_PARTS: [&str; 4] = ["seed", "on_bad_sample", "image_field", "label_field"];
@@ -90,7 +90,8 @@ prop_compose! {
         label_field in "([a-z]{1,4})?",
         batch_samples in 1..64u32,
     ) -> ReceiverConfig {
-        ReceiverConfig { seed, image_field, label_field, batch_samples, ..ReceiverConfig::default() }
+        let samples = SampleConfig { image_field, label_field, ..SampleConfig::default() };
+        ReceiverConfig { seed, samples, batch_samples, ..ReceiverConfig::default() }
     }
 }
 
@@ -128,9 +129,9 @@ proptest! {
         let pick = |bit: u8| mixed >> bit & 1 == 1;
         let mut other = ReceiverConfig { job: "another".into(), ..one.clone() };
         if pick(0) { other.seed = two.seed; }
-        if pick(1) { other.image_field = two.image_field; }
-        if pick(2) { other.label_field = two.label_field; }
-        if pick(3) { other.on_bad_sample = BadSamplePolicy::Fail; }
+        if pick(1) { other.samples.image_field = two.samples.image_field; }
+        if pick(2) { other.samples.label_field = two.samples.label_field; }
+        if pick(3) { other.samples.on_bad_sample = BadSamplePolicy::Fail; }
         let of_parts = |config: &ReceiverConfig| {
             let all = settings(config);
             OF_PARTS.map(|name| all[name].clone())

@@ -23,7 +23,7 @@ use super::shares::Shares;
 use super::storage::Storage;
 use super::trainer::{Jump, Trainer};
 use super::worker::{CREDITS, Health, Session, Worker};
-use crate::config::{GpuDirect, ReceiverConfig, Verify};
+use crate::config::{GpuDirect, LeaseConfig, ReceiverConfig, SampleConfig, Verify, WindowConfig};
 use crate::driver::{CpuWork, Driver, DriverParts, Outcome};
 use crate::events::{Command, DriverHandle, Event, ways};
 use crate::mailbox::Mailbox;
@@ -329,15 +329,21 @@ impl Fleet {
         let config = ReceiverConfig {
             rank: if trials.is_some() { 0 } else { rank as u32 },
             world_size: if trials.is_some() { 1 } else { self.config.receivers as u32 },
-            max_lead: trials.map_or(0, |trials| trials.max_lead),
             batch_samples: BATCH_SAMPLES,
-            part_samples: PART_SAMPLES,
             seed: self.config.seed,
+            window: WindowConfig {
+                max_lead: trials.map_or(0, |trials| trials.max_lead),
+                part_samples: PART_SAMPLES,
+                prefetch_next_epoch: false,
+                ..WindowConfig::default()
+            },
+            leases: LeaseConfig {
+                attempts_max: 1000,
+                worker_wait_ms: 3_600_000,
+                ..LeaseConfig::default()
+            },
+            samples: SampleConfig { verify: Verify::Off, ..SampleConfig::default() },
             epochs: 1,
-            attempts_max: 1000,
-            worker_wait_ms: 3_600_000,
-            prefetch_next_epoch: false,
-            verify: Verify::Off,
             ..ReceiverConfig::default()
         };
         let sampler_config =
@@ -356,7 +362,7 @@ impl Fleet {
             mailbox: Arc::clone(&mailbox),
             stats: Arc::new(Stats::new()),
             scaling: Arc::new(scaling.expect("static scales")),
-            slots: SlotPool::new(self.slots(), shared_links.clone(), config.slots_limit()),
+            slots: SlotPool::new(self.slots(), shared_links.clone(), config.window.slots_limit()),
             links: shared_links,
             dial: Arc::new(ModelDial { receiver: rank, world: Arc::clone(&self.world) }),
             events: driver.events.clone(),

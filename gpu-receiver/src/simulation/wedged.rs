@@ -70,7 +70,7 @@ fn a_first_worker_that_takes_all_and_finishes_nothing_is_overtaken_by_an_idle_on
     for seed in super::seeds(4) {
         let outcome = replayable(&config(seed, 2), Weather::Wedged(Wedge::First));
         outcome.assert_exactly_once();
-        let first = Duration::from_millis(ReceiverConfig::default().hedge_first_ms.into());
+        let first = Duration::from_millis(ReceiverConfig::default().leases.hedge_first_ms.into());
         let most = first + Duration::from_secs(2);
         assert!(outcome.longest_wait < most, "seed {seed}: {:?}", outcome.longest_wait);
         // The window at the start, and a part now and then to see whether it goes on.

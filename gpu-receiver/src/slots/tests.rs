@@ -16,7 +16,7 @@ use headwater_transport::{
 };
 
 use super::*;
-use crate::config::{ReceiverConfig, Verify};
+use crate::config::{DeviceConfig, Verify};
 use crate::ledger::{LateRule, LedgerConfig};
 use crate::simulation::idle_link;
 use support::on_a_gpu;
@@ -94,10 +94,9 @@ fn layout() -> Layout {
 }
 
 fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
-    let config =
-        ReceiverConfig { device: "cuda:0".into(), batch_samples: 2, ..ReceiverConfig::default() };
+    let config = DeviceConfig { device: "cuda:0".into(), ..DeviceConfig::default() };
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
-    let twins = DeviceSlots::open(&config, &recipe, None).expect("the GPU");
+    let twins = DeviceSlots::open(&config, &recipe, 2, None).expect("the GPU");
     let make = SlotMaker {
         len_bytes: layout().len_bytes(),
         shared: false,

@@ -94,13 +94,13 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     }
     let headers = ImageHeaders {
         storage: &storage,
-        fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
+        fields: SampleFields::parse(&receiver.samples.image_field, &receiver.samples.label_field)?,
         limits: config.recipe.decode_limits(),
         readers: config.storage.reads.readers,
     };
     let groups = headers.groups(&sizes, runtime.handle(), screen)?;
     let mut order = SamplerConfig::new(receiver.seed, 1, 0, 1);
-    order.shuffle_block = receiver.shuffle_block;
+    order.shuffle_block = receiver.order.shuffle_block;
     let uses = config.dataset_uses()?;
     if uses.iter().any(|dataset| dataset.weight.is_some()) {
         order.weights = uses.iter().map(|dataset| dataset.weight.unwrap_or(1.0)).collect();

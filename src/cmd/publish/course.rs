@@ -41,7 +41,7 @@ pub(crate) fn run(config: &Config) -> Result<()> {
     context.set_io_threads(settings.io_threads as i32).context("publish.io_threads")?;
     // Before the tiers are asked: an address in use is known at once.
     let open = |Stream { receiver, addresses }| {
-        let resumes = receiver.resume != Resume::No;
+        let resumes = receiver.checkpoints.resume != Resume::No;
         let publisher = Publisher::open(&context, &addresses, settings, &recipe, resumes)?;
         Ok((receiver, publisher))
     };
