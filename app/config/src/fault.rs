@@ -112,3 +112,34 @@ fn spelled(path: &[String]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Loaded, Sources};
+
+    #[test]
+    fn an_error_names_keys_as_the_file_does_wherever_the_struct_nests_them() {
+        for (text, expected) in [
+            (
+                "[receiver]\nheartbeat_ms = \"x\"",
+                "`receiver.heartbeat_ms` cannot be read: invalid type: found string \"x\", expected u32",
+            ),
+            ("[receiver]\norder = \"x\"", "`receiver.order` is `x`: must be one of `global`"),
+            ("[receiver.masks]\nratio = 1", "unknown key `receiver.masks.ratio`: did you mean"),
+            (
+                "[storage]\ncache = [{ dir = \"/a\" }]",
+                "`storage.cache[0]` needs a key `bytes`: write it",
+            ),
+            (
+                "[augment]\nsesions_max = 1",
+                "unknown key `augment.sesions_max`: did you mean `augment.sessions_max`?",
+            ),
+            ("[augment.leases]\nqueue_parts = 1", "unknown key `augment.leases`: did you mean"),
+            ("storage = 1", "`storage` cannot be read: invalid type: found signed int `1`"),
+        ] {
+            let read = Loaded::read(&Sources::text("job.toml", text));
+            let said = read.map(drop).expect_err(text).to_string();
+            assert!(said.starts_with(&format!("job.toml: {expected}")), "{said}");
+        }
+    }
+}

@@ -118,6 +118,16 @@ mod tests {
     }
 
     #[test]
+    fn no_two_subjects_of_a_section_have_a_key_of_the_same_name() {
+        for section in sections() {
+            let mut names: Vec<_> = section.keys().map(|key| key.name).collect();
+            names.sort_unstable();
+            let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+            assert_eq!(twice, None, "[{}]", section.name);
+        }
+    }
+
+    #[test]
     fn a_unit_is_the_one_that_the_field_says() {
         let unit = |section: &str, name: &str| {
             let section = Section::named(section).unwrap();
