@@ -144,21 +144,44 @@ impl Unfinished {
     }
 }
 
-#[tokio::test]
-async fn requests_that_never_end_hold_up_nobody_and_are_given_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = node(&folder, |config| {
+/// A node with as many requests that never end as it works on at once.
+async fn with_unfinished(folder: &tempfile::TempDir, timeout_ms: u64) -> (Node, Vec<Unfinished>) {
+    let node = node(folder, |config| {
         (config.requests.requests_max, config.requests.requests_arriving_max) = (4, 8);
-        config.requests.request_timeout_ms = 500;
+        config.requests.request_timeout_ms = timeout_ms;
     });
     let mut unfinished = Vec::new();
     for _ in 0..4 {
         unfinished.push(Unfinished::begin(&node, 200).await);
     }
+    (node, unfinished)
+}
+
+#[tokio::test]
+async fn requests_that_never_end_hold_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    // They are not given up while others are answered.
+    let (node, unfinished) = with_unfinished(&folder, 10 * SOON.as_millis() as u64).await;
     let mut grpc = call(&node).await;
-    for _ in 0..100 {
-        grpc.hello(HELLO).await.expect("an answer beside them");
-    }
+    let answers = async {
+        let mut answered = 0;
+        while answered < 100 {
+            match grpc.hello(HELLO).await {
+                Ok(_) => answered += 1,
+                // On a busy machine earlier ones are still on their way out.
+                Err(status) if status.code() == Code::ResourceExhausted => {}
+                Err(status) => panic!("no answer beside them: {status}"),
+            }
+        }
+    };
+    timeout(SOON, answers).await.expect("answers beside them");
+    drop(unfinished);
+}
+
+#[tokio::test]
+async fn requests_that_never_end_are_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_node, mut unfinished) = with_unfinished(&folder, 500).await;
     for connection in &mut unfinished {
         timeout(SOON, connection.refused()).await.expect("it is given up");
     }

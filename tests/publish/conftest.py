@@ -35,7 +35,8 @@ class Process:
                 stdout=subprocess.PIPE, stderr=errors, text=True, cwd=log.parent, env=environment,
             )  # fmt: skip
         self.lines: list[str] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
         for line in self.process.stdout:
@@ -53,7 +54,10 @@ class Process:
         raise TimeoutError(f"{self.log.name} does not say `{start}`: {self.log.read_text()}")
 
     def end(self) -> int:
-        return self.process.wait(LIMIT_S)
+        """Its status, once all of its lines are there."""
+        status = self.process.wait(LIMIT_S)
+        self.reader.join(LIMIT_S)
+        return status
 
     def stop(self):
         self.process.kill()

@@ -56,6 +56,8 @@ def bound(scheme: str, **options) -> tuple[Connection, str]:
     """A sender of the real package, and its port."""
     sender = Connection(f"{scheme}://127.0.0.1:*", infos=["images", "labels"], **options)
     sender.socket.setsockopt(zmq.SNDTIMEO, 10)
+    # What nobody takes does not hold up the end of a test that failed.
+    sender.socket.setsockopt(zmq.LINGER, 0)
     return sender, sender.socket.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":")[-1]
 
 
@@ -98,6 +100,7 @@ def test_reports_for_people_say_shapes_once(monitor, sends):
 
 def test_what_is_not_the_format_is_counted_and_said(monitor, sends):
     socket = zmq.Context.instance().socket(zmq.PUB)
+    socket.setsockopt(zmq.LINGER, 0)
     port = socket.bind_to_random_port("tcp://127.0.0.1")
     sends(lambda: socket.send(b"GET / HTTP/1.1"))
     process = monitor(f"zsub://127.0.0.1:{port}", "--once", "--wait", "2")

@@ -46,6 +46,7 @@ def opened():
         if made[-1].socket is not None:
             made[-1].socket.setsockopt(zmq.RCVTIMEO, LIMIT_MS)
             made[-1].socket.setsockopt(zmq.SNDTIMEO, LIMIT_MS)
+            made[-1].socket.setsockopt(zmq.LINGER, 0)
         return made[-1]
 
     yield open
