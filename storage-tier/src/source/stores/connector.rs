@@ -58,13 +58,15 @@ impl Service {
         if parts.uri.scheme_str() == Some("http") && !self.plain {
             return Err(WebError::Plain(self.allow));
         }
+        let lists = parts.uri.query().is_some_and(is_listing);
         // Requests of reading have a body of one piece, or none.
         let body = body.as_bytes().cloned().unwrap_or_default();
         let request = Request::from_parts(parts, Full::<Bytes>::new(body));
         let answer = self.web.send(request).await?;
         let status = answer.status();
-        // What has a meaning to the crate, and what is no error.
-        if status.is_success() || matches!(status.as_u16(), 304 | 404 | 412) {
+        // What has a meaning to the crate, and what is no error. To the crate a missing bucket is nothing.
+        let is_missing = status.as_u16() == 404 && !lists;
+        if status.is_success() || is_missing || matches!(status.as_u16(), 304 | 412) {
             let (parts, body) = answer.into_parts();
             let body = body.map_err(|error| error_of(WebError::Body(error)));
             return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
@@ -118,6 +120,11 @@ impl From<CauseError> for super::Refusal {
         };
         told
     }
+}
+
+/// Whether a request, by its query, is for the names in a bucket: S3's and Google's, or Azure's.
+fn is_listing(query: &str) -> bool {
+    query.split('&').any(|pair| pair.starts_with("list-type=") || pair == "comp=list")
 }
 
 /// `Code` and `Message` of an error in XML; the rest of it may repeat what was signed.

@@ -54,6 +54,20 @@ fn what_passes_is_tried_again_and_gives_equal_bytes() {
     });
 }
 
+#[cfg(feature = "source-object-store")]
+#[test]
+fn a_bucket_that_is_not_there_is_an_error_at_once() {
+    let server = Server::start(Dialect::S3);
+    // Tries would go on for much longer than the test.
+    let config = SourceConfig { source_retry_ms: 3_600_000, ..config() };
+    let source = distant(super::bucket_named("bukket", server.address), &config);
+    server.requests();
+    let error = source.list(&path("photos")).expect_err("no such bucket");
+    let text = error_chain(&error);
+    assert!(text.contains("bukket/photos` is not there: check its name"), "{text}");
+    assert_eq!(server.requests().len(), 1);
+}
+
 #[test]
 fn what_does_not_pass_is_an_error_by_name_after_a_limit_in_time() {
     let faults = [Fault::Status(503), Fault::Hangup, Fault::Cut(1000), Fault::TooMany];

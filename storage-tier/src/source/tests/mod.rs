@@ -45,6 +45,11 @@ fn bucket(server: &Server) -> super::stores::Bucket {
 
 #[cfg(feature = "source-object-store")]
 fn bucket_at(address: std::net::SocketAddr) -> super::stores::Bucket {
+    bucket_named("bucket", address)
+}
+
+#[cfg(feature = "source-object-store")]
+fn bucket_named(name: &str, address: std::net::SocketAddr) -> super::stores::Bucket {
     use object_store::ClientConfigKey;
     use object_store::aws::AmazonS3ConfigKey as Key;
     let options = [
@@ -54,7 +59,7 @@ fn bucket_at(address: std::net::SocketAddr) -> super::stores::Bucket {
         (Key::Endpoint, format!("http://{address}")),
         (Key::Client(ClientConfigKey::AllowHttp), "true".to_owned()),
     ];
-    super::stores::Bucket::s3_with("bucket", &Arc::default(), &options)
+    super::stores::Bucket::s3_with(name, &Arc::default(), &options)
 }
 
 #[test]
