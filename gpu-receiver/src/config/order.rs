@@ -28,8 +28,8 @@ pub struct OrderConfig {
     #[key(unit = "shards")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle_block: Option<u32>,
-    /// `drop_last`, `short_last`, `exact` (every sample once, for an evaluation: some ranks may have a step more than
-    /// others) or `{ steps = N }`.
+    /// `drop_last`, `short_last`, `exact` (every sample once, for an evaluation: the first ranks may have a step more
+    /// than others; of one dataset in global order, or a list of numbers) or `{ steps = N }`.
     #[key(default = EpochEnd::DropLast)]
     pub epoch_end: EpochEnd,
     /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.

@@ -89,8 +89,8 @@ pub enum EpochEnd {
     /// A list with groups makes one such batch of each group that has samples left, the largest first.
     ShortLast,
     /// Every sample once, over all ranks: as `ShortLast`, but where fewer samples than ranks remain, the first ranks have
-    /// one more step than the others. In per-rank order each rank goes to the end of its share. For an evaluation: a
-    /// training step in which ranks wait for each other would wait for ever.
+    /// one more step than the others. For an evaluation: a training step in which ranks wait for each other would wait
+    /// for ever. Of one dataset in global order, or of a list of sample numbers.
     Exact,
     /// This number of full batches; datasets begin again as often as needed.
     Steps(u64),

@@ -88,6 +88,16 @@ pub enum SamplerError {
         /// Samples of a full batch over all ranks.
         global_batch: u64,
     },
+    /// Something else decides which samples an epoch has, or a rank would have none.
+    #[error(
+        "`epoch_end = \"exact\"` gives every sample once, and does not go with {what}: {remedy}"
+    )]
+    Exact {
+        /// What it does not go with.
+        what: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A step beyond the end of its epoch.
     #[error("epoch {epoch} has {steps} steps: there is no step {step}")]
     NoSuchStep {

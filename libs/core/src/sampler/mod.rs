@@ -141,6 +141,7 @@ impl Sampler {
         let numbered = manifests.into_iter().enumerate();
         let datasets: Vec<Dataset> = numbered.map(|(i, m)| Dataset::new(m, i as u16)).collect();
         let weights = weights_of(&config, &datasets)?;
+        check_exact(&config, &datasets, listed.as_ref())?;
         let shape = Shape::new(&config, &datasets, listed.as_ref())?;
         let mixer = Mixer::new(config.seed, weights);
         Ok(Self { config, datasets, shape, mixer, listed })
@@ -366,6 +367,35 @@ impl Sampler {
     /// The weights without any history.
     fn fresh_weights(&self) -> Result<Weights, SamplerError> {
         weights_of(&self.config, &self.datasets)
+    }
+}
+
+/// Whether each sample comes once, and each rank has one, where the end of an epoch says so.
+fn check_exact(
+    config: &SamplerConfig,
+    datasets: &[Dataset],
+    listed: Option<&Listed>,
+) -> Result<(), SamplerError> {
+    if config.epoch_end != EpochEnd::Exact {
+        return Ok(());
+    }
+    let samples = datasets.iter().map(|dataset| dataset.manifest().samples()).sum();
+    let samples = listed.map_or(samples, Listed::positions);
+    let refused = |what: &str, remedy| Err(SamplerError::Exact { what: what.to_owned(), remedy });
+    match config.order {
+        Order::PerRank => refused("per-rank order", "use `order = \"global\"`"),
+        Order::List if listed.is_some_and(Listed::is_drawn) => {
+            refused("weights of samples", "give the numbers of the samples as `order_list`")
+        }
+        Order::Global if datasets.len() > 1 => refused(
+            "several datasets, which are mixed by draws",
+            "open a receiver for each, or give the numbers of all samples as `order_list`",
+        ),
+        _ if samples < config.world_size.into() => refused(
+            &format!("{samples} samples on {} ranks", config.world_size),
+            "use at most as many ranks as samples",
+        ),
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ use super::Sampler;
 use super::config::{Order, SHUFFLE_ALL};
 use super::error::SamplerError;
 use super::mixer::{Mark, Mixer, TrackKey};
+use super::shape::next_epoch;
 use super::state::{DatasetState, Origin, STATE_VERSION, State};
 use super::terms::{Difference, Term};
 
@@ -29,8 +30,9 @@ impl Sampler {
     /// # Errors
     /// No such step, one from before a resume on other terms, or the end of the last epoch.
     pub fn state(&mut self, epoch: u32, step: u64) -> Result<State, SamplerError> {
-        let (epoch, step) = match self.steps_per_epoch(epoch) == step {
-            true => self.shape.next_batch(epoch, step)?,
+        // The same on every rank: at the end of an exact epoch, the first one may have a batch more than this one.
+        let (epoch, step) = match self.shape.steps_of(epoch, 0) == step {
+            true => (next_epoch(epoch)?, 0),
             false => (epoch, step),
         };
         self.check(epoch, step, 0)?;

@@ -84,7 +84,6 @@ impl Shape {
         match (self.end, &self.shares) {
             (EpochEnd::Steps(steps), _) => steps,
             _ if let Some(lengths) = &self.lengths => lengths.steps(epoch, short),
-            (EpochEnd::Exact, Some(shares)) => shares[rank as usize].div_ceil(batch),
             (_, Some(shares)) => {
                 let shortest = shares.iter().copied().min().unwrap_or(0);
                 if short { shortest.div_ceil(batch) } else { shortest / batch }
@@ -123,10 +122,6 @@ impl Shape {
         let steps = match (self.end, &self.shares) {
             (EpochEnd::ShortLast | EpochEnd::Exact, None) => {
                 self.samples.div_ceil(self.global_batch())
-            }
-            (EpochEnd::Exact, Some(shares)) => {
-                let longest = shares.iter().copied().max().unwrap_or(0);
-                longest.div_ceil(self.batch_samples.into())
             }
             (EpochEnd::DropLast, None) => self.samples / self.global_batch(),
             _ => self.steps(epoch),

@@ -92,6 +92,11 @@ impl Listed {
         }
     }
 
+    /// Whether samples are drawn by weights.
+    pub(in super::super) fn is_drawn(&self) -> bool {
+        matches!(self.list.kind, ListKind::Weights(_))
+    }
+
     /// How many batches each row makes, with groups.
     pub(in super::super) fn lengths(&self) -> Option<&Arc<BatchLengths>> {
         self.lengths.as_ref()
