@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use headwater_config::Config;
-use headwater_telemetry::{Traced, start_traces};
+use headwater_telemetry::{
+    Health, MetricsServer, Phase, Target, TelemetryConfig, Traced, start_metrics, start_traces,
+};
 use rustix::process::Pid;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::cmd::serving::announce;
 
@@ -29,8 +32,24 @@ pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
     do_not_wait_for_readers();
     let telemetry = config.telemetry.clone().of_service("local");
     let _traces = start_traces(&telemetry, &Traced::tier("local"));
+    let _metrics = metrics(&telemetry);
     let listening = || announce("listening on", flags.socket.display());
     Ok(headwater_local::serve(config, &flags.socket, starter, listening)?)
+}
+
+/// Shows metrics as long as what is given back lives. A loader does without where that fails.
+fn metrics(telemetry: &TelemetryConfig) -> Option<(MetricsServer, Runtime)> {
+    let opened = || -> Result<_> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let health = Health::new();
+        health.set(Phase::Ready);
+        let server = runtime.block_on(start_metrics(telemetry, health, &Target::of("local")))?;
+        Ok(server.map(|server| (server, runtime)))
+    };
+    opened().unwrap_or_else(|error| {
+        tracing::warn!(error = %format!("{error:#}"), "the loader's services show no metrics");
+        None
+    })
 }
 
 /// Drops log lines that nobody reads. The process that started this one may have been stopped, and

@@ -14,7 +14,7 @@ use super::rows::{
     PENDING, flow, known_causes, links, mean_causes, rank, storage_node, sum, sum_counts, worker,
 };
 use super::seen::Seen;
-use super::targets::Found;
+use super::targets::{Found, unknown};
 use super::verdict::verdict;
 use crate::scrape::fetch_all;
 
@@ -120,7 +120,9 @@ impl Survey {
         let unix = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let mut ranks: Vec<Rank> = holding(Tier::Receiver).map(rank).collect();
         ranks.sort_by(|a, b| (a.rank, &a.name).cmp(&(b.rank, &b.name)));
-        let troubles = of_job.iter().filter_map(|process| process.trouble());
+        let jobs = self.processes.values().filter_map(Process::job).collect();
+        let unknown = unknown(self.terms.job.as_deref(), &jobs);
+        let troubles = of_job.iter().filter_map(|process| process.trouble()).chain(unknown);
         Report {
             at_unix_ms: unix.as_millis() as u64,
             window_s: self.seconds(),

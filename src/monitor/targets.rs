@@ -1,6 +1,6 @@
 //! Which processes are watched: addresses as written, a directory of targets, hosts of a SLURM job.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
@@ -118,7 +118,9 @@ impl Finder {
         let nothing = (Found::default(), Vec::new());
         let Some((folder, is_asked_for)) = &self.sources.folder else { return nothing };
         match read_targets(folder) {
-            Ok(FoundTargets { groups, troubles }) => {
+            Ok(FoundTargets { groups, mut troubles }) => {
+                let jobs = groups.iter().filter_map(|group| group.labels.get(JOB_LABEL).cloned());
+                troubles.extend(unknown(self.sources.job.as_deref(), &jobs.collect()));
                 let of_job = groups.into_iter().filter(|group| {
                     let job = group.labels.get(JOB_LABEL);
                     job.is_none() || self.sources.job.is_none() || job == self.sources.job.as_ref()
@@ -169,6 +171,13 @@ impl SlurmPorts {
             ..Target::new(&format!("{host}:{port}"))
         })
     }
+}
+
+/// What to say where a job is asked for, and only other ones are there.
+pub(crate) fn unknown(job: Option<&str>, known: &BTreeSet<String>) -> Option<String> {
+    let job = job.filter(|job| !known.is_empty() && !known.contains(*job))?;
+    let known: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();
+    Some(format!("job `{job}` is not known here, only {}", known.join(", ")))
 }
 
 /// The hosts on which this user's jobs of a name run.
@@ -223,6 +232,11 @@ mod tests {
         assert_eq!(all.targets[2].label("tier"), Some("augment"), "the file's labels are kept");
         let mine = finder(Sources { job: Some("mine".to_owned()), ..sources }).look();
         assert_eq!(addresses(&mine), ["a:1", "c:1", "n1:9400", "n2:9400"]);
+        assert!(mine.troubles.is_empty(), "{:?}", mine.troubles);
+        let nobodys = Some("77".to_owned());
+        let folder = Some((folder.path().to_owned(), false));
+        let nobodys = finder(Sources { job: nobodys, folder, ..Sources::default() }).look();
+        assert_eq!(nobodys.troubles, ["job `77` is not known here, only `mine`, `other`"]);
     }
 
     #[test]

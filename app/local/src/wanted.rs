@@ -10,6 +10,9 @@ use crate::key::key;
 use crate::messages::Hello;
 use crate::{LocalError, job};
 
+/// Where services show their metrics: to this host only, at any port.
+const ANY_PORT: &str = "127.0.0.1:0";
+
 /// What a loader wants served.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -37,8 +40,10 @@ impl Wanted {
     /// The configuration as services of one host have it.
     pub(crate) fn settled(&self) -> Result<Config, LocalError> {
         let Config { dataset, storage, augment, links, mut telemetry, .. } = self.config.clone();
-        // Each rank shows its own.
-        telemetry.metrics_listen.clear();
+        // Each rank shows its own, and the services theirs where the monitor of this host finds them.
+        if !telemetry.metrics_listen.is_empty() {
+            telemetry.metrics_listen = ANY_PORT.to_owned();
+        }
         let links = links.of_workers();
         let config = Config { dataset, storage, augment, links, telemetry, ..Config::default() };
         config.storage_tier()?;
