@@ -12,23 +12,26 @@ use crate::cmd::{
     plan, publish, receive, run, storage, trace,
 };
 
+/// Heading of the flags that every verb has.
+const GLOBAL: &str = "Global options";
+
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
 #[derive(Debug, Parser)]
 #[command(name = "headwater", version, about)]
 pub(crate) struct Cli {
     /// Configuration file; `-` is standard input [default: $HEADWATER_CONFIG, ./headwater.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Sets a key of the configuration; may be repeated
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Setting::parse)]
+    /// Sets a configuration key; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "KEY=VALUE", value_parser = Setting::parse)]
     pub(crate) set: Vec<Setting>,
-    /// Which log lines are written, as in `headwater_receiver=debug,info`
-    #[arg(long, global = true, value_name = "FILTER")]
+    /// Log filter, as in `headwater_receiver=debug,info`
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// Checks the configuration and ends
-    #[arg(long, global = true)]
+    /// Validates the configuration and exits
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) check_config: bool,
-    /// Ends when the process that started this one, of this number, does
+    /// Exits when its parent, the process with this PID, does
     #[arg(long, global = true, hide = true, value_name = "PID")]
     pub(crate) die_with: Option<u32>,
     #[command(subcommand)]
@@ -37,31 +40,31 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Serves encoded samples of shards
+    /// Runs a storage node: serves encoded samples from shards
     Storage(storage::Flags),
-    /// Serves as an augment worker: decodes, augments, delivers
+    /// Runs an augment worker: decodes, augments, delivers batches
     Augment(augment::Flags),
-    /// Runs all three tiers on this machine, for an epoch
+    /// Runs all three tiers on this machine for one epoch
     Run(run::Flags),
-    /// Takes batches as a training rank would, and trains nothing with them
+    /// Receives batches like a training rank, without training
     Receive(receive::Flags),
-    /// Takes batches as a training rank would, and hands them on over ZeroMQ, as Tensorcom does
+    /// Receives batches like a training rank and publishes them over ZeroMQ in Tensorcom's format
     Publish(publish::Flags),
-    /// Has SLURM run as many augment workers as ranks need
+    /// Scales the augment workers on SLURM with what the ranks need
     Autoscale(autoscale::Flags),
-    /// Says what a batch will hold: samples, and how each of their views is made
+    /// Shows what a batch will contain, sample by sample and view by view, or sizes the tiers for a job
     Plan(plan::Flags),
-    /// Looks after datasets: the hub's, and those that are configured
+    /// Manages datasets: lists, previews, validates, packs
     #[command(subcommand)]
     Datasets(datasets::Verb),
-    /// Measures
+    /// Benchmarks links, storage, the pipeline and the GPU
     Bench(bench::Flags),
-    /// Shows what goes on: how fast each tier is, what ranks wait for, and what to do about it
+    /// Shows throughput of each tier, what ranks wait for, and how to fix it
     Monitor(monitor::Flags),
-    /// Looks after traces that processes have written
+    /// Merges traces written by several processes
     #[command(subcommand)]
     Trace(trace::Verb),
-    /// Looks at this machine: devices, memory, limits, libraries, links; what is wrong, and the remedy
+    /// Checks this machine: devices, memory, limits, libraries, links, with a remedy for each fault
     Doctor(doctor::Flags),
     /// Serves the loaders of this host that are given data in place of addresses; they start it
     #[command(hide = true)]
@@ -69,11 +72,11 @@ pub(crate) enum Verb {
     /// Makes the batches that trials of this host share; they start it
     #[command(hide = true)]
     Host(host::Flags),
-    /// Prints the effective configuration: every key, its unit and where its value came from
+    /// Prints the effective configuration: every key, its unit and where its value comes from
     Config(config::Flags),
-    /// Prints what a shell completes verbs and flags by
+    /// Prints a shell completion script
     Completions(completions::Flags),
-    /// Writes the manual's pages
+    /// Writes the man pages
     Man(man::Flags),
 }
 

@@ -15,10 +15,10 @@ pub(crate) struct Flags {
     /// Address to listen on; port 0: any
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Storage nodes, separated by commas, the same for everybody
+    /// Addresses of the storage nodes, comma-separated, the same for all workers and ranks
     #[arg(long, value_name = "HOST:PORT,..")]
     storage: Option<String>,
-    /// Threads that render; 0: one per core
+    /// Render threads; 0: one per core
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     #[command(flatten)]

@@ -15,16 +15,16 @@ pub(crate) struct Flags {
     /// Addresses of `/metrics` of ranks
     #[arg(long, value_name = "HOST:PORT,..")]
     receivers: Option<String>,
-    /// Addresses of `/metrics` of workers that run anyway
+    /// Addresses of `/metrics` of workers that are not this controller's
     #[arg(long, value_name = "HOST:PORT,..")]
     workers: Option<String>,
-    /// Fewest workers
+    /// Minimum number of workers
     #[arg(long, value_name = "N")]
     min: Option<u32>,
-    /// Most workers
+    /// Maximum number of workers
     #[arg(long, value_name = "N")]
     max: Option<u32>,
-    /// Prints what would be done at each look, and does nothing
+    /// Prints what each round would do, without doing it
     #[arg(long)]
     dry_run: bool,
 }

@@ -57,10 +57,10 @@ pub(crate) struct LinkFlags {
     /// Samples of a batch; 32 make 33 MB
     #[arg(long, value_name = "N", default_value_t = 32)]
     batch: u32,
-    /// Batches of one measurement
+    /// Batches in each measurement
     #[arg(long, value_name = "N", default_value_t = 40)]
     batches: u32,
-    /// Measurements of each way; medians are shown
+    /// Measurements of each link; medians are shown
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: u32,
     /// One object of JSON
@@ -76,7 +76,7 @@ pub(crate) struct LinkFlags {
 pub(crate) struct PipelineFlags {
     #[command(flatten)]
     datasets: DatasetFlags,
-    /// Threads that render; default: one per core
+    /// Render threads; default: one per core
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Samples of a batch

@@ -8,10 +8,10 @@ use headwater_config::{Loaded, example, markdown, show};
 /// Flags of `config`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Prints the reference of all keys instead, in Markdown
+    /// Prints the reference of all keys in Markdown instead
     #[arg(long)]
     markdown: bool,
-    /// Prints a file with every key at its default instead
+    /// Prints a configuration file with all defaults instead
     #[arg(long, conflicts_with = "markdown")]
     example: bool,
 }

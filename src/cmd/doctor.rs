@@ -27,17 +27,17 @@ pub(crate) struct Flags {
     batch: Option<u32>,
     #[command(flatten)]
     datasets: DatasetFlags,
-    /// Looks at `sys` and `proc` under this folder, copied from another machine; its libraries and
-    /// data are not looked at
+    /// Checks the `sys` and `proc` under this folder, copied from another machine, without its
+    /// libraries and data
     #[arg(long, value_name = "DIR")]
     machine: Option<PathBuf>,
-    /// Has the GPU render and copy made-up samples as well, and compares the bytes with the processor's
+    /// Also renders and copies synthetic samples on the GPU, and compares the bytes with the CPU's
     #[arg(long, conflicts_with_all = ["machine", "link", "serve"])]
     gpu: bool,
     /// Measures every link to a host on which `headwater doctor --serve` runs
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["machine", "serve"])]
     link: Option<String>,
-    /// Answers `headwater doctor --link` until it is stopped
+    /// Serves `headwater doctor --link` until it is stopped
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "machine")]
     serve: Option<String>,
 }

@@ -8,7 +8,7 @@ use clap::{Args, Command};
 /// Flags of `man`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Folder that the pages are written to; it is made if need be
+    /// Output folder; created if it does not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

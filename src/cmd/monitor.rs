@@ -15,16 +15,16 @@ use headwater_config::Config;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
     /// Addresses of `/metrics`, written as in receiver.workers: `node[1-4]:9400`, `dns:ranks:9400`
-    /// [default: monitor.targets, and the processes that leave a file in the targets directory]
+    /// [default: monitor.targets, and the processes listed in the targets directory]
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<String>,
     /// Shows only this job: its ranks, and the workers and storage nodes that jobs share
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Directory in which processes leave where they show their metrics [default: telemetry.targets_dir]
+    /// Directory in which processes list their metrics addresses [default: telemetry.targets_dir]
     #[arg(long, value_name = "DIR")]
     targets_dir: Option<PathBuf>,
-    /// Reports once, as text, as soon as there are rates
+    /// Prints one report as text, as soon as there are rates, and exits
     #[arg(long)]
     once: bool,
     /// Writes each report as a line of JSON
@@ -39,7 +39,7 @@ pub(crate) struct Flags {
     /// Rates are means over this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     window: f64,
-    /// Shows a stream in Tensorcom's format instead, whoever sends it: `zsub://host:7404`
+    /// Shows a stream in Tensorcom's format instead, from any sender: `zsub://host:7404`
     #[arg(long, value_name = "URL", conflicts_with_all = ["addresses", "job", "targets_dir"])]
     tensorcom: Option<String>,
     /// How long `--tensorcom --once` waits for batches, in seconds

@@ -20,7 +20,7 @@ pub(crate) struct Flags {
     /// Step of the epoch
     #[arg(long, value_name = "N", default_value_t = 0)]
     step: u64,
-    /// Says how large each tier has to be for a job instead; docs/sizing.md
+    /// Sizes the tiers for a job instead; see docs/sizing.md
     #[arg(long)]
     size: bool,
     #[command(flatten)]
@@ -35,13 +35,13 @@ pub(crate) struct Flags {
     recipe: Option<String>,
     #[command(flatten)]
     datasets: DatasetFlags,
-    /// Asks these storage nodes, as in `a:7401,b:7401`, instead of looking at the shards here
+    /// Asks these storage nodes, as in `a:7401,b:7401`, instead of reading shards on this host
     #[arg(long, value_name = "HOST:PORT,..")]
     storage: Option<String>,
     /// Checkpoint whose history of weights and whose place the job went on from
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// One line of JSON for each sample; all figures of a size
+    /// Prints JSON: one line for each sample, or all figures of a size
     #[arg(long)]
     json: bool,
 }

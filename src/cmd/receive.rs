@@ -33,7 +33,7 @@ pub(crate) struct Flags {
     /// Links offered, best first, as in `shm,tcp`
     #[arg(long, value_name = "LINK,..")]
     links: Option<String>,
-    /// Ends after this number of batches
+    /// Exits after this number of batches
     #[arg(long, value_name = "N")]
     batches: Option<u64>,
     /// How long each batch is held, as a training step would take, in ms

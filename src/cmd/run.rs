@@ -18,7 +18,7 @@ use crate::shutdown::Shutdown;
 /// Flags of `run`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Starts storage tier and workers as processes of their own; otherwise they run in this one
+    /// Starts storage node and workers as separate processes, not in this one
     #[arg(long)]
     processes: bool,
     /// Augment workers

@@ -17,7 +17,7 @@ pub(crate) struct Flags {
     /// Address to listen on; port 0: any
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Folder for indices that are made
+    /// Folder in which indices are kept
     #[arg(long, value_name = "DIR")]
     index_dir: Option<PathBuf>,
     #[command(flatten)]

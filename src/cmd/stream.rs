@@ -26,7 +26,7 @@ pub(crate) struct StreamFlags {
     datasets: DatasetFlags,
     #[command(flatten)]
     place: RankFlags,
-    /// Epochs; 0: without end
+    /// Epochs; 0: endless
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
     #[command(flatten)]

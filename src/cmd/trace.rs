@@ -21,7 +21,7 @@ pub(crate) struct MergeFlags {
     /// Traces of one kind: `.json` or `.pfw.gz`
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
-    /// The file to write, of the same kind
+    /// Output file, of the same kind
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }

@@ -31,7 +31,7 @@ pub(crate) struct GpuFlags {
     /// Samples of a part, which are rendered together
     #[arg(long, value_name = "N", default_value = "32")]
     part: std::num::NonZeroU16,
-    /// What is done; default: everything
+    /// Which measurements; default: all
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<Part>,
     /// One object of JSON

@@ -21,7 +21,7 @@ use crate::screen::Screen;
 pub(crate) struct Flags {
     #[command(flatten)]
     pub(super) selection: Selection,
-    /// Writes those that are up to date, and those of another form, too
+    /// Rewrites all of them, up to date or not
     #[arg(long)]
     pub(super) force: bool,
     /// Looks for the entry points of JPEG images instead, with which workers decode them faster, and keeps

@@ -24,10 +24,10 @@ pub(crate) struct Flags {
     /// Folder for the shards, such as a split of the hub
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Most samples of a shard
+    /// Maximum samples of a shard
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_samples: usize,
-    /// Most bytes of a shard; k, M and G are thousands, millions and milliards
+    /// Maximum bytes of a shard; k, M and G are 10^3, 10^6 and 10^9
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     max_bytes: u64,
     /// Seed of the order of the images. Samples are mixed over 16 shards while they are read, and in sorted shards these
@@ -40,7 +40,7 @@ pub(crate) struct Flags {
     /// The classes.json of another split, for the same labels
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
-    /// Start of the shards' names
+    /// Prefix of the shards' names
     #[arg(long, value_name = "NAME", default_value = "shard")]
     prefix: String,
 }

@@ -25,7 +25,7 @@ pub(super) struct Flags {
     /// `shards` takes them
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
-    /// How many samples are shown
+    /// Number of samples to show
     #[arg(long, default_value_t = 4, requires = "what", value_name = "N")]
     samples: u32,
     /// Format of the files, as a dataset's `format`
