@@ -13,7 +13,7 @@ BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 # Without formats and object stores that a first run does not need; see docs/benchmarks/build.md.
 FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater
 
-.PHONY: run check test test-arm test-examples test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run check test test-arm test-examples test-frameworks test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: system
 	$(CARGO) build --profile first --no-default-features --bin headwater
@@ -88,6 +88,20 @@ test-examples: system $(VENV)/ready
 	    out/test-wheels/headwater-*.whl
 	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
 	    $(PYTHON) -m pytest -q tests/examples
+
+# Loops of every framework under every launcher: 20 minutes of two cores, in an environment that is made the first time.
+FRAMEWORKS := $(VENV)/frameworks
+test-frameworks: system $(FRAMEWORKS)/ready
+	scripts/install-system.sh tests
+	scripts/install-system.sh frameworks
+	scripts/build-wheel.sh $(VENV) out/test-wheels
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    out/test-wheels/headwater-*.whl
+	$(FRAMEWORKS)/bin/python -m pytest -q tests/frameworks
+
+$(FRAMEWORKS)/ready: $(VENV)/ready scripts/requirements-trainers.txt
+	scripts/install-python.sh $(FRAMEWORKS) trainers
+	touch $@
 
 # What a first visitor does, with the wheel of `make wheel`. `make test` does it with the tests' own wheel.
 test-wheel: wheel $(VENV)/ready

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes a Python environment: install-python.sh DIR [wheel]. With the word `wheel` it has only what builds the
-# wheel, else what the tests need, PyTorch and JAX among it (1.7 GB). uv, from PyPI, installs: it loads and
+# Makes a Python environment: install-python.sh DIR [wheel|trainers]. With the word `wheel` it has only what builds the
+# wheel, else what the tests need, PyTorch and JAX among it (1.7 GB); with `trainers` also the frameworks of
+# `make test-frameworks`. uv, from PyPI, installs: it loads and
 # unpacks packages side by side, each once, and keeps them for the next environment.
 set -eu
 
@@ -24,6 +25,7 @@ fi
 install -r scripts/requirements.txt
 # Without what they name as their needs, a CUDA build of torch among it: what is used of that is in these files.
 install --no-deps -r scripts/requirements-frameworks.txt -r scripts/requirements-formats.txt
+if [ "${2:-}" = trainers ]; then install --no-deps -r scripts/requirements-trainers.txt; fi
 # Beside torch's own libraries, where only they look.
 libraries=$(echo "$dir"/lib/python3*/site-packages/torch/lib)
 "$dir/bin/python" scripts/torch_stub.py "$libraries" "$libraries"
@@ -34,7 +36,7 @@ import importlib
 
 needed = ("torch", "jax")
 others = """accelerate jax.numpy lightning lightning.pytorch.strategies moto.server mypy.stubtest nbclient numpy optuna PIL.Image
-    pyarrow.parquet pytest streaming torch.distributed.run torch.utils.data torchdata.stateful_dataloader xdist yaml zmq"""
+    pyarrow.parquet pytest streaming torch.distributed.run torch.utils.data torchdata.stateful_dataloader torchvision xdist yaml zmq"""
 for name in (*needed, *others.split()):
     try:
         importlib.import_module(name)

@@ -2,7 +2,7 @@
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
 # nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `zeromq` the system's ZeroMQ,
 # with `tests` SLURM and UCX, with `wheel` the unwinder of the other processor, with `arm` its compiler and emulator,
-# with `page` a browser. Does nothing where all are there.
+# with `page` a browser, with `frameworks` MPI. Does nothing where all are there.
 set -eu
 
 missing=
@@ -94,6 +94,13 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
         install_missing || echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
     fi
     prometheus || echo "SKIP: cannot install prometheus: tests that need it are skipped" >&2
+fi
+
+# install-system.sh frameworks: what `make test-frameworks` needs besides.
+if [ "${1:-}" = frameworks ]; then
+    missing=
+    need mpirun openmpi-bin
+    [ -z "$missing" ] || install_missing
 fi
 
 # install-system.sh page: what `make test-page` and scripts/screenshots.py need besides: 450 MB, mostly Chromium.

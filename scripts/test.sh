@@ -102,12 +102,15 @@ results() {
     count "$(sum passed "$lines")" "$broken" "$(sum 'ignored|skipped' "$lines")"
 }
 
+# Tests that hang are ended, and have failed, before CI's time is over.
+within=(timeout --kill-after=30 40m)
+
 # rust NAME CARGO-TEST-ARGUMENT..
 rust() {
     local name=$1
     shift
     section "$name"
-    cargo test "$@" 2>&1 | tee "$logs/$lane"
+    "${within[@]}" cargo ${HEADWATER_CARGO_OPTIONS:-} test "$@" 2>&1 | tee "$logs/$lane"
     local status=${PIPESTATUS[0]} ended
     grep '^test result: ' "$logs/$lane" >"$logs/$lane-results"
     # A program that is ended by a signal leaves no count behind, whatever the others say.
@@ -131,7 +134,7 @@ ignored() {
 pytest_in() {
     section "pytest $1"
     # The program that was just built, not a newer one of another profile.
-    HEADWATER_BIN=$target/debug/headwater "$venv/bin/python" -m pytest -q "$@" 2>&1 | tee "$logs/$lane-python"
+    HEADWATER_BIN=$target/debug/headwater "${within[@]}" "$venv/bin/python" -m pytest -q "$@" 2>&1 | tee "$logs/$lane-python"
     local status=${PIPESTATUS[0]}
     tail -n 1 "$logs/$lane-python" >"$logs/$lane-results"
     results "pytest $1" "$status" "$logs/$lane-results"
@@ -142,7 +145,7 @@ script() {
     local name=$1
     shift
     section "$name"
-    "$@"
+    "${within[@]}" "$@"
     case $? in
         0) count 1 0 0 ;;
         77) count 0 0 1 ;;
@@ -201,6 +204,8 @@ of_python() {
     pytest_in gpu-receiver/python/tests -n 2 --dist loadfile
     # What they learn in longer runs: `make test-examples`.
     pytest_in tests/examples -n 2 --dist loadfile -m 'not long'
+    # Loops of PyTorch, Lightning and Accelerate; all others: `make test-frameworks`.
+    pytest_in tests/frameworks -m 'not long'
     : >"$logs/python-ended"
 }
 

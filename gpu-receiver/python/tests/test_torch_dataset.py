@@ -114,6 +114,18 @@ def test_accelerate_prepares_it_in_a_single_process(make, accelerator):
     assert [keys(batch) for _ in range(2) for batch in prepared] == expected(make)
 
 
+def test_accelerate_skips_the_first_batches_of_an_epoch(make, accelerator):
+    single = accelerator(dispatch_batches=False)
+    prepared = single.prepare(batches(make))
+    prepared.set_epoch(1)
+    rest = [keys(batch) for batch in single.skip_first_batches(prepared, 5)]
+    prepared.set_epoch(2)
+    rest += [keys(batch) for batch in prepared]
+    assert rest == expected(make, epochs=3)[STEPS + 5 :]
+    # A loader that is not prepared has its own epoch.
+    assert [keys(batch) for batch in single.skip_first_batches(batches(make), 5)] == expected(make, epochs=1)[5:]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_accelerate_goes_on_in_mid_epoch_with_the_next_batch(make, accelerator, tmp_path):
     pytest.importorskip("torchdata", reason="torchdata is not installed")

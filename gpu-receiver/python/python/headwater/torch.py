@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch.utils import data
@@ -35,6 +36,10 @@ _DIVIDED = (
     "accelerator.prepare() and use batch.to(accelerator.device); in a single process "
     "DataLoaderConfiguration(dispatch_batches=False) will do"
 )
+_NOT_FOLLOWED = (
+    "transformers' Trainer resumes in the middle of an epoch, and does not set the epoch of a DataLoader over an iterable "
+    "dataset: give it `callbacks=[headwater.integrations.transformers.ResumeCallback()]`"
+)
 
 
 class IterableDataset(data.IterableDataset):
@@ -50,17 +55,34 @@ class IterableDataset(data.IterableDataset):
         if not isinstance(loader, Loader):
             raise TypeError(f"IterableDataset(loader): give a headwater.Loader, not {type(loader).__name__}")
         self.loader = loader
+        # Batches of the next iteration that Accelerate drops, because they were trained on.
+        self._dropped = 0
+        self._is_followed = False
 
     def __iter__(self) -> Iterator[TorchBatch]:
         if data.get_worker_info() is not None:
             raise ForkError(_IN_WORKER)
-        if _is_divided():
+        if any(type(one).__name__ in _DIVIDERS for one in _accelerators()):
             raise ConfigError(_DIVIDED)
-        return self._batches()
+        skippers = [one for one in _accelerators() if getattr(one, "skip_batches", 0)]
+        sets_epoch = all(hasattr(one, "set_epoch") for one in skippers)
+        if not self._is_followed and not sets_epoch and _is_within("transformers.trainer"):
+            raise ConfigError(_NOT_FOLLOWED)
+        dropped, self._dropped = self._dropped, 0
+        return self._batches(min([dropped, *(one.skip_batches for one in skippers)]) if skippers else 0)
 
-    def _batches(self) -> Iterator[TorchBatch]:
+    def _batches(self, dropped: int) -> Iterator[TorchBatch]:
         for batch in self.loader:
-            yield batch.torch()
+            # The first one also stands for those that Accelerate drops: nothing is read for them.
+            for _ in range(dropped + 1):
+                yield batch.torch()
+            dropped = 0
+
+    def _follow(self, epoch: int, step: int) -> None:
+        """Goes where a framework goes that drops the first batches of an epoch by itself."""
+        self._is_followed = True
+        self._dropped = step
+        self.loader.seek(epoch, step)
 
     def __len__(self) -> int:
         """Steps of an epoch, the same on every rank."""
@@ -94,15 +116,23 @@ class IterableDataset(data.IterableDataset):
         raise ForkError(_IN_WORKER)
 
 
-def _is_divided() -> bool:
-    """Whether one of Accelerate's dividers requests the batches."""
-    frame = sys._getframe(2)
+def _frames() -> Iterator[FrameType]:
+    """The calls that have led here."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__") == "accelerate.data_loader":
-            if type(frame.f_locals.get("self")).__name__ in _DIVIDERS:
-                return True
+        yield frame
         frame = frame.f_back
-    return False
+
+
+def _accelerators() -> list[Any]:
+    """The data loaders of Accelerate that request the batches."""
+    frames = [frame for frame in _frames() if frame.f_globals.get("__name__") == "accelerate.data_loader"]
+    return [frame.f_locals.get("self") for frame in frames]
+
+
+def _is_within(module: str) -> bool:
+    """Whether a function of a module requests the batches."""
+    return any(frame.f_globals.get("__name__") == module for frame in _frames())
 
 
 def _refuse_to_collate(batches: list[TorchBatch], **_: Any) -> NoReturn:

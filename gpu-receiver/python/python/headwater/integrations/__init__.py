@@ -1,0 +1,1 @@
+"""What frameworks need besides a loader: one module each, which needs that framework."""
