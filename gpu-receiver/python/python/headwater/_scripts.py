@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from typing import NoReturn
 
 
 def found() -> list[str]:
@@ -25,3 +26,13 @@ FOLDERS = found()
 def folders() -> list[str]:
     """Folders in which `headwater` may be, best first."""
     return FOLDERS
+
+
+def become(*arguments: str) -> NoReturn:
+    """Goes on as the program `headwater` with these arguments."""
+    named = os.environ.get("HEADWATER_BIN")
+    places = [named] if named else [os.path.join(folder, "headwater") for folder in FOLDERS]
+    program = next((place for place in places if os.access(place, os.X_OK)), None)
+    if program is None:
+        sys.exit(f"the program `headwater` is in none of {', '.join(places)}: install the package headwater anew")
+    os.execv(program, [program, *arguments])
