@@ -164,3 +164,19 @@ fn what_the_page_on_recipes_writes_down_can_be_used() {
         assert!(config(folder.path(), &[], &["--check-config"]).contains("usable"));
     }
 }
+
+#[test]
+fn a_port_without_a_host_is_of_this_host_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args =
+        ["--set", "storage.listen=:7501", "--set", "telemetry.metrics_listen=:9500", "config"];
+    let shown = config(folder.path(), &[("HEADWATER_AUGMENT__LISTEN", ":7502")], &args);
+    for (section, key, address) in [
+        ("storage", "listen", "127.0.0.1:7501"),
+        ("augment", "listen", "127.0.0.1:7502"),
+        ("telemetry", "metrics_listen", "127.0.0.1:9500"),
+    ] {
+        let line = line(&shown, section, key);
+        assert!(line.starts_with(&format!("{key} = \"{address}\"")), "{line}");
+    }
+}

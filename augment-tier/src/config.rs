@@ -47,7 +47,7 @@ pub enum BackendChoice {
 /// Configuration of a worker. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 pub struct AugmentConfig {
-    /// Address for receivers, `host:port`; port 0: any.
+    /// Address for receivers, `host:port`, or `:port` for this host only; port 0: any.
     #[key(default = "127.0.0.1:7402".to_owned())]
     pub listen: String,
     /// Name by which receivers, logs and metrics know this worker, different for each worker; empty:

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headwater_core::sampler::{SamplerError, State, Written};
+use headwater_core::serde_words;
 use rustix::fs::OFlags;
 
 const PREFIX: &str = "dl_state_";
@@ -397,7 +398,7 @@ pub fn read(path: &Path) -> Result<State, CheckpointError> {
     }
     let mut bytes = Vec::new();
     file.take(FILE_MAX_BYTES).read_to_end(&mut bytes).map_err(at("read", path))?;
-    serde_json::from_slice(&bytes).map_err(|error| foreign(error.to_string()))
+    serde_json::from_slice(&bytes).map_err(|error| foreign(serde_words::problem(&error)))
 }
 
 fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CheckpointError {

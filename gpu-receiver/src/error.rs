@@ -26,7 +26,7 @@ pub enum ReceiverError {
         reason: String,
     },
     /// The source of a Python function is not found.
-    #[error("the recipe calls functions of `{module}`, which is not found: {reason}")]
+    #[error("the recipe calls functions of `{module}`, which cannot be used: {reason}")]
     Python {
         /// The module.
         module: String,

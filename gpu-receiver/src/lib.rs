@@ -21,6 +21,7 @@ mod fields;
 mod held;
 mod host;
 mod identity_metrics;
+mod label_mix;
 pub mod ledger;
 mod link_trials;
 mod mailbox;

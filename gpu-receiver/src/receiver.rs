@@ -23,6 +23,7 @@ use crate::config::{ReceiverConfig, places};
 use crate::error::ReceiverError;
 use crate::events::{Command, DriverHandle, Event};
 use crate::held::HeldWatch;
+use crate::label_mix::LabelMix;
 use crate::mailbox::{Found, Mailbox};
 use crate::order_list::OrderArrays;
 use crate::peek::Peek;
@@ -62,6 +63,7 @@ pub struct Receiver {
     recipe: Recipe,
     scaling: Arc<Scaling>,
     peek: Peek,
+    label_mix: LabelMix,
     config: ReceiverConfig,
     driver: DriverHandle,
     /// Held while a command is under way: the driver has one at a time.
@@ -128,6 +130,7 @@ impl Receiver {
                         batch.watch(watch)?;
                     }
                     self.peek.on_taken(&batch);
+                    self.label_mix.on_taken(&batch);
                     // To wake the driver takes tens of microseconds: not while the window is half full. It
                     // hears of this batch's slot, too, when the trainer is through with it.
                     if 2 * self.mailbox.ready() < self.config.window.window_batches as usize {

@@ -32,7 +32,7 @@ const PREFETCH_WINDOW_MAX: usize = 256;
 /// Configuration of one storage node.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 pub struct StorageConfig {
-    /// Address to listen on, `host:port`; port 0: any free port.
+    /// Address to listen on, `host:port`, or `:port` for this host only; port 0: any free port.
     #[key(default = "127.0.0.1:7401".to_owned())]
     pub listen: String,
     /// Name of the node in logs and in its welcome; empty: host name and port.

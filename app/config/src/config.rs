@@ -55,6 +55,16 @@ pub struct Config {
 // === impl Config ===
 
 impl Config {
+    /// Addresses without a host, such as `:7401`, are of this host only.
+    pub(crate) fn listen_on_this_host(&mut self) {
+        let Self { storage, augment, telemetry, .. } = self;
+        for address in [&mut storage.listen, &mut augment.listen, &mut telemetry.metrics_listen] {
+            if address.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok()) {
+                address.insert_str(0, "127.0.0.1");
+            }
+        }
+    }
+
     /// Checks every section.
     ///
     /// # Errors

@@ -3,10 +3,13 @@
 
 use figment::Figment;
 use figment::error::Kind;
+use serde_json::Value;
 
+use crate::Config;
 use crate::error::ConfigError;
 use crate::origin::origin;
 use crate::sections::Section;
+use crate::wanted::{key_within, wanted};
 
 /// Keys that are listed where none is near the one that was written.
 const LISTED_MAX: usize = 16;
@@ -45,16 +48,66 @@ pub(crate) fn explained(figment: &Figment, error: figment::Error) -> ConfigError
             (path.join("."), format!("`{}` needs a key `{name}`: write it", spelled(path)))
         }
         Kind::UnknownVariant(found, known) => {
-            let known: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();
+            let path =
+                &[path, &key_within(figment, path, &error.kind).unwrap_or_default()].concat();
+            let known = known.iter().copied().filter(|known| is_taken(path, known));
+            let meant = nearest(found, known.clone());
+            let meant =
+                meant.map(|meant| format!("did you mean `{meant}`? It ")).unwrap_or_default();
+            let known: Vec<String> = known.map(|known| format!("`{known}`")).collect();
             let known = known.join(", ");
-            (path.join("."), format!("`{}` is `{found}`: must be one of {known}", spelled(path)))
+            let problem =
+                format!("`{}` is `{found}`: {meant}must be one of {known}", spelled(path));
+            (path.join("."), problem)
         }
-        kind => (path.join("."), format!("`{}` cannot be read: {kind}", spelled(path))),
+        kind => {
+            let within = key_within(figment, path, kind).unwrap_or_default();
+            let key = [path, &within].concat();
+            let problem = match wanted(kind) {
+                Some(wanted) => format!("`{}` {wanted}", spelled(&key)),
+                None => format!("`{}` cannot be read: {kind}", spelled(&key)),
+            };
+            (key.join("."), problem)
+        }
     };
     let place = origin(figment, &key)
         .or_else(|| error.metadata.as_ref().map(|metadata| metadata.name.to_string()))
         .unwrap_or_else(|| "configuration".to_owned());
     ConfigError::Key { place, problem }
+}
+
+/// The error of a list that has more values than its key takes; a reader of few does not look at the others.
+pub(crate) fn cut_list(figment: &Figment, config: &Config) -> Option<ConfigError> {
+    let given = figment.extract::<Value>().ok()?;
+    let taken = serde_json::to_value(config).ok()?;
+    let (path, len, most) = cut(&given, &taken, &mut Vec::new())?;
+    let key = path.join(".");
+    let place = origin(figment, &key).unwrap_or_else(|| "configuration".to_owned());
+    let problem = format!("`{}` has {len} values: give a list of {most}", spelled(&path));
+    Some(ConfigError::Key { place, problem })
+}
+
+fn cut(given: &Value, taken: &Value, at: &mut Vec<String>) -> Option<(Vec<String>, usize, usize)> {
+    let pairs: Vec<(String, &Value, &Value)> = match (given, taken) {
+        (Value::Object(given), Value::Object(taken)) => {
+            let both = |(name, value)| Some((String::clone(name), value, taken.get(name)?));
+            given.iter().filter_map(both).collect()
+        }
+        (Value::Array(given), Value::Array(taken)) => {
+            if given.len() > taken.len() {
+                return Some((at.clone(), given.len(), taken.len()));
+            }
+            let pairs = given.iter().zip(taken).enumerate();
+            pairs.map(|(number, (given, taken))| (number.to_string(), given, taken)).collect()
+        }
+        _ => return None,
+    };
+    pairs.into_iter().find_map(|(name, given, taken)| {
+        at.push(name);
+        let found = cut(given, taken, at);
+        at.pop();
+        found
+    })
 }
 
 /// The one of `known` that `name` may be meant for.
@@ -97,6 +150,15 @@ fn is_written(within: &[String], name: &str) -> bool {
     }
 }
 
+/// Whether a key takes a value of its type. Images of a preset have few of all element types.
+fn is_taken(path: &[String], value: &str) -> bool {
+    const OF_IMAGES: [&str; 6] = ["bf16", "f16", "f32", "u8", "fp8_e4m3", "mxfp8_e4m3"];
+    match path {
+        [recipe, dtype] if recipe == "recipe" && dtype == "dtype" => OF_IMAGES.contains(&value),
+        _ => true,
+    }
+}
+
 /// A path with the numbers of entries in brackets: `recipe.tensors[0].views`.
 fn spelled(path: &[String]) -> String {
     let mut text = String::new();
@@ -122,7 +184,7 @@ mod tests {
         for (text, expected) in [
             (
                 "[receiver]\nheartbeat_ms = \"x\"",
-                "`receiver.heartbeat_ms` cannot be read: invalid type: found string \"x\", expected u32",
+                "`receiver.heartbeat_ms` is \"x\": give a whole number, 0 or more",
             ),
             ("[receiver]\norder = \"x\"", "`receiver.order` is `x`: must be one of `global`"),
             ("[receiver.masks]\nratio = 1", "unknown key `receiver.masks.ratio`: did you mean"),
@@ -135,7 +197,15 @@ mod tests {
                 "unknown key `augment.sesions_max`: did you mean `augment.sessions_max`?",
             ),
             ("[augment.leases]\nqueue_parts = 1", "unknown key `augment.leases`: did you mean"),
-            ("storage = 1", "`storage` cannot be read: invalid type: found signed int `1`"),
+            ("storage = 1", "`storage` is 1: give a table of keys and values"),
+            (
+                "[recipe]\nmean = [0.5, 0.5, 0.5, 0.5]",
+                "`recipe.mean` has 4 values: give a list of 3",
+            ),
+            (
+                "[receiver.mixing]\ncutmix_minmax = [0.2, 0.5, 0.9]",
+                "`receiver.mixing.cutmix_minmax` has 3 values: give a list of 2",
+            ),
         ] {
             let read = Loaded::read(&Sources::text("job.toml", text));
             let said = read.map(drop).expect_err(text).to_string();

@@ -1,6 +1,7 @@
 //! An entry of `[[recipe.fields]]`: boxes that follow a tensor's views, or a field that is delivered as it is.
 
 use headwater_core::recipe::{BoxesSpec, FieldKeys, FieldSpec};
+use headwater_core::serde_words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,7 +34,9 @@ impl TryFrom<FieldKeys> for FieldEntry {
         }
         let name = name.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
         let boxes = serde_json::from_value(Value::Object(keys));
-        boxes.map(Self::Boxes).map_err(|error| format!("field `{name}`: {error}"))
+        boxes
+            .map(Self::Boxes)
+            .map_err(|error| format!("field `{name}`: {}", serde_words::problem(&error)))
     }
 }
 

@@ -184,9 +184,13 @@ impl Loaded {
             Ok(config) => config,
             Err(error) => return Err(fault::explained(&figment, error)),
         };
+        if let Some(error) = fault::cut_list(&figment, &config) {
+            return Err(error);
+        }
         if is_default(&figment, "recipe.preset") {
             config.recipe.take_preset();
         }
+        config.listen_on_this_host();
         if let Some(setting) = sources.overrides.iter().rfind(|setting| setting.sets_dtype())
             && config.recipe.is_written_out()
         {

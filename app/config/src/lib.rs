@@ -28,6 +28,7 @@ mod sections;
 mod setting;
 mod show;
 mod tensor;
+mod wanted;
 
 pub use autoscale::AutoscaleConfig;
 pub use config::Config;

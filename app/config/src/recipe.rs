@@ -4,17 +4,20 @@ use headwater_config_derive::Keys;
 use headwater_core::op::OpSpec;
 use headwater_core::recipe::{
     BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
-    IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, RAW_BYTES_MAX, ResizePasses,
+    IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, PRESETS, PresetOptions, RAW_BYTES_MAX,
+    ResizePasses,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConfigError, FieldEntry, TensorEntry};
+use crate::{ConfigError, FieldEntry, TensorEntry, nearest};
 
 /// The value of `preset` that says that the tensors are written out.
 const CUSTOM: &str = "custom";
 /// The preset that decodes nothing.
 const RAW: &str = "raw";
+/// Beginning of the names of the presets that take `[recipe.dinov3]`.
+const DINOV3: &str = "dinov3";
 
 /// What is done to a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Keys)]
@@ -66,6 +69,38 @@ pub struct RecipeConfig {
     /// identity.
     #[key(unit = "scans")]
     pub decode_jpeg_scans_max: u32,
+    /// Side of a preset's images, in pixels, as in the presets with one size: `imagenet-train`,
+    /// `clip-train` and others. Where a preset cuts out the middle, the shorter side before it
+    /// changes in the same ratio. Not set: the preset's, as for the next seven keys.
+    #[key(unit = "pixels")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_size: Option<u32>,
+    /// Length of the shorter side before the middle is cut out, in `imagenet-eval` and `clip-eval`.
+    #[key(unit = "pixels")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resize_size: Option<u32>,
+    /// Least and largest share of the image's area that a random crop takes, in presets with one
+    /// size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crop_scale: Option<[f64; 2]>,
+    /// Side of the global views of `dinov2`, `dinov3`, `ibot`, `swav` and their like.
+    #[key(unit = "pixels")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_crops_size: Option<u32>,
+    /// Least and largest share of the image's area that a global view takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_crops_scale: Option<[f64; 2]>,
+    /// Number of local views.
+    #[key(unit = "views")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_crops_number: Option<u32>,
+    /// Side of the local views.
+    #[key(unit = "pixels")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_crops_size: Option<u32>,
+    /// Least and largest share of the image's area that a local view takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_crops_scale: Option<[f64; 2]>,
     /// Options of the presets whose names begin with `dinov3`: `global_crops_size`,
     /// `global_crops_scale`, `local_crops_number`, `local_crops_size`, `local_crops_scale`,
     /// `gram_crops_size`, `share_color_jitter`, `localcrops_subset_of_globalcrops`, `patch_size`,
@@ -115,6 +150,14 @@ impl Default for RecipeConfig {
                 hw_decoder_load: HW_DECODER_LOAD_DEFAULT,
                 decode_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
                 decode_jpeg_scans_max: DecodeLimits::JPEG_SCANS_MAX_DEFAULT,
+                image_size: None,
+                resize_size: None,
+                crop_scale: None,
+                global_crops_size: None,
+                global_crops_scale: None,
+                local_crops_number: None,
+                local_crops_size: None,
+                local_crops_scale: None,
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
                 fp8: Fp8Scaling::Static,
@@ -138,7 +181,13 @@ impl RecipeConfig {
         // Nobody else has engines.
         let hw_decoder_load = if decoder.is_turbojpeg() { 0.0 } else { self.hw_decoder_load };
         let images = self.tensors.iter().filter(|tensor| tensor.is_image());
-        let mut recipe = match (preset.as_str(), &self.dinov3) {
+        let (choices, dinov3) = self.choices();
+        self.chosen().check()?;
+        if preset == CUSTOM {
+            // Its tensors say it. A recipe without images refuses every choice.
+            choices.apply(CUSTOM, &mut Recipe::raw(self.raw_bytes_max))?;
+        }
+        let mut recipe = match (preset.as_str(), &dinov3) {
             (CUSTOM, None) => Recipe {
                 mean: mean.unwrap_or(IMAGENET_MEAN),
                 std: std.unwrap_or(IMAGENET_STD),
@@ -160,12 +209,12 @@ impl RecipeConfig {
             },
             (name, options) => {
                 self.nothing_written_out()?;
-                let preset = match options {
-                    None if name == RAW => Ok(Recipe::raw(self.raw_bytes_max)),
-                    Some(options) => Recipe::dinov3(name, options, *dtype),
-                    None => Recipe::preset(name, *dtype),
+                let mut preset = match options {
+                    None if name == RAW => Recipe::raw(self.raw_bytes_max),
+                    None => named(name, *dtype)?,
+                    Some(options) => Recipe::dinov3(name, options, *dtype)?,
                 };
-                let preset = preset?;
+                choices.apply(name, &mut preset)?;
                 Recipe {
                     mean: mean.unwrap_or(preset.mean),
                     std: std.unwrap_or(preset.std),
@@ -191,6 +240,57 @@ impl RecipeConfig {
         }
         recipe.validate()?;
         Ok(recipe)
+    }
+
+    fn chosen(&self) -> PresetOptions {
+        PresetOptions {
+            image_size: self.image_size,
+            resize_size: self.resize_size,
+            crop_scale: self.crop_scale,
+            global_crops_size: self.global_crops_size,
+            global_crops_scale: self.global_crops_scale,
+            local_crops_number: self.local_crops_number,
+            local_crops_size: self.local_crops_size,
+            local_crops_scale: self.local_crops_scale,
+        }
+    }
+
+    /// What is chosen of a preset, and the options of a DINOv3 preset, which cuts crops from crops.
+    fn choices(&self) -> (PresetOptions, Option<Dinov3>) {
+        let choices = self.chosen();
+        let is_known = PRESETS.iter().any(|(known, _)| *known == self.preset);
+        if !is_known || !self.preset.starts_with(DINOV3) {
+            return (choices, self.dinov3.clone());
+        }
+        let options = self.dinov3.clone().unwrap_or_default();
+        let options = Dinov3 {
+            global_crops_size: choices.global_crops_size.or(options.global_crops_size),
+            global_crops_scale: choices.global_crops_scale.or(options.global_crops_scale),
+            local_crops_number: choices.local_crops_number.or(options.local_crops_number),
+            local_crops_size: choices.local_crops_size.or(options.local_crops_size),
+            local_crops_scale: choices.local_crops_scale.or(options.local_crops_scale),
+            ..options
+        };
+        let PresetOptions { image_size, resize_size, crop_scale, .. } = choices;
+        let others = PresetOptions { image_size, resize_size, crop_scale, ..<_>::default() };
+        (others, Some(options))
+    }
+
+    /// The preset's name where another recipe than the published one is made of it.
+    ///
+    /// # Errors
+    /// As [`Self::recipe`].
+    pub fn changed_preset(&self) -> Result<Option<&str>, ConfigError> {
+        if self.is_written_out() || self.preset == RAW {
+            return Ok(None);
+        }
+        let published = Self { preset: self.preset.clone(), dtype: self.dtype, ..Self::default() };
+        let of_pixels = |recipe: Recipe| {
+            let Recipe { mean, std, resize_passes, interpolation, tensors, .. } = recipe;
+            (mean, std, resize_passes, interpolation, tensors)
+        };
+        let is_changed = of_pixels(self.recipe()?) != of_pixels(published.recipe()?);
+        Ok(is_changed.then_some(self.preset.as_str()))
     }
 
     /// Which images are too large.
@@ -229,6 +329,16 @@ impl RecipeConfig {
             ))),
         }
     }
+}
+
+/// The recipe of a preset; the error says which name may be meant.
+fn named(name: &str, dtype: Dtype) -> Result<Recipe, ConfigError> {
+    Recipe::preset(name, dtype).map_err(|error| {
+        match nearest(name, PRESETS.iter().map(|(known, _)| *known)) {
+            Some(meant) => ConfigError::Place(format!("{error}; did you mean `{meant}`?")),
+            None => error.into(),
+        }
+    })
 }
 
 #[cfg(test)]

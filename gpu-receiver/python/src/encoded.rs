@@ -23,10 +23,11 @@ impl Encoded {
     /// # Errors
     /// An object that is none of these, or a file that cannot be read.
     pub(crate) fn all(images: &Bound<'_, PyAny>) -> PyResult<Vec<Self>> {
-        if images.extract::<PyBackedBytes>().is_ok() || images.is_instance_of::<PyString>() {
+        let one = images.extract::<PyBackedBytes>().is_ok() || images.is_instance_of::<PyString>();
+        let Some(images) = images.try_iter().ok().filter(|_| !one) else {
             return Err(PyTypeError::new_err("give a list of images, `[image]` for one"));
-        }
-        images.try_iter()?.enumerate().map(|(at, image)| Self::of(at, &image?)).collect()
+        };
+        images.enumerate().map(|(at, image)| Self::of(at, &image?)).collect()
     }
 
     fn of(at: usize, image: &Bound<'_, PyAny>) -> PyResult<Self> {

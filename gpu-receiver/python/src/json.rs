@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyList, PyString, PyTuple, PyType};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,14 +82,36 @@ pub(crate) fn dtype(name: &str) -> Option<&'static str> {
     DTYPES.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours)
 }
 
+/// The name of PyTorch's or NumPy's own object for an element type: `torch.float32`, `numpy.float32`, a `numpy.dtype`.
+fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let module = |kind: &Bound<'_, PyType>| Ok::<_, PyErr>(kind.module()?.to_string());
+    if let Ok(kind) = object.cast::<PyType>() {
+        return Ok((module(kind)? == "numpy").then_some(kind.name()?.to_string()));
+    }
+    let kind = object.get_type();
+    match module(&kind)?.split('.').next() {
+        Some("torch") if kind.name()? == "dtype" => Ok(Some(object.str()?.to_string())),
+        Some("numpy") if object.hasattr("itemsize")? && object.hasattr("kind")? => {
+            object.getattr("name")?.extract().map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
 /// What `json` should write for an object that it does not know.
 #[pyfunction]
 fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let kind = object.get_type();
-    if kind.name()? == "dtype" && kind.module()? == "torch" {
-        let name = object.str()?.to_string();
-        let ours = name.strip_prefix("torch.").and_then(dtype);
+    if let Some(name) = dtype_of(object)? {
+        let ours = name.strip_prefix("torch.").or(Some(&name)).and_then(dtype);
         return Ok(PyString::new(object.py(), ours.unwrap_or(&name)).into_any());
+    }
+    // An `InterpolationMode`, and an array.
+    if object.is_instance(&object.py().import("enum")?.getattr("Enum")?)? {
+        return object.getattr("value");
+    }
+    if object.getattr("ndim").ok().and_then(|axes| axes.extract().ok()).is_some_and(|axes: u32| axes > 0) {
+        return object.call_method0("tolist");
     }
     for (module, function) in [("operator", "index"), ("os", "fspath"), ("builtins", "float")] {
         if let Ok(plain) = object.py().import(module)?.call_method1(function, (object,)) {

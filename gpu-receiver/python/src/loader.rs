@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_core::sampler::{EpochEnd, State, Term};
+use headwater_core::serde_words;
 use headwater_receiver::{Position, Receiver, ReceiverError, Resume};
 use headwater_telemetry::Target;
 use pyo3::exceptions::{PyTypeError, PyUserWarning};
@@ -45,6 +46,10 @@ use crate::{json, telemetry};
 ///         file's whole `[recipe]`.
 ///     dtype: element type of a preset's image tensors: "bf16", "f16", "f32", "u8", "fp8_e4m3" or
 ///         "mxfp8_e4m3", or PyTorch's `torch.bfloat16` and so on.
+///     image_size, resize_size, crop_scale: of a preset with one size, in pixels and shares of the area.
+///     global_crops_size, global_crops_scale, local_crops_number, local_crops_size,
+///         local_crops_scale: of a preset with two sizes of crops.
+///     interpolation, mean, std: of any recipe. docs/recipes.md describes all of these.
 ///     batch_size: samples in this rank's batch.
 ///     storage, workers: addresses of the two tiers, lists of "host:port", or one string "a:1,b:1".
 ///     ray: name of a service that `headwater.ray.start` has started, in place of these addresses.
@@ -476,5 +481,6 @@ impl Loader {
 
 /// Python's plain data as a type of ours, or why it is not.
 fn plain<T: DeserializeOwned>(data: &Bound<'_, PyAny>) -> PyResult<Result<T, String>> {
-    Ok(serde_json::from_value(json::from_python(data)?).map_err(|error| error.to_string()))
+    Ok(serde_json::from_value(json::from_python(data)?)
+        .map_err(|error| serde_words::problem(&error)))
 }

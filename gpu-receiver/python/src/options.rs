@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use headwater_access::AccessConfig;
 use headwater_config::{
-    Config, ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
+    Config, ConfigError, FROM_DEFAULT, HubNeed, Loaded, RecipeConfig, Setting, Sources, nearest,
+    read_section,
 };
 use headwater_core::Recipe;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
@@ -16,8 +17,23 @@ use crate::data;
 use crate::local::{Local, Place};
 
 /// Keywords that are not keys of `[receiver]` or `[links]`.
-const OWN: [&str; 8] =
-    ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
+const OWN: [&str; 7] =
+    ["datasets", "recipe", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
+/// Keys of `[recipe]` that are keywords: what is chosen of a preset.
+pub(crate) const OF_RECIPE: [&str; 12] = [
+    "dtype",
+    "image_size",
+    "resize_size",
+    "crop_scale",
+    "global_crops_size",
+    "global_crops_scale",
+    "local_crops_number",
+    "local_crops_size",
+    "local_crops_scale",
+    "interpolation",
+    "mean",
+    "std",
+];
 /// Keywords that are functions; they are taken out before the others are read.
 const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];
 /// Keywords on services that the loader starts.
@@ -129,7 +145,8 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         let config = Box::new(loaded.config.clone());
         Host { config, scripts }
     });
-    let warnings = loaded.warnings().iter().cloned().chain(warning).collect();
+    let changed = changed_preset(&loaded.config.recipe)?;
+    let warnings = loaded.warnings().iter().cloned().chain(warning).chain(changed).collect();
     Ok(Options {
         host,
         warnings,
@@ -142,6 +159,16 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         security: loaded.config.security,
         log_origin,
     })
+}
+
+/// What to say of a preset that is not as published any more.
+fn changed_preset(recipe: &RecipeConfig) -> Result<Option<String>, ConfigError> {
+    let Some(preset) = recipe.changed_preset()? else { return Ok(None) };
+    let digest = recipe.recipe()?.digest();
+    Ok(Some(format!(
+        "the recipe is `{preset}` with other values: its certificate (docs/recipes.md) is of the published ones; \
+         the digest of this recipe is {digest}"
+    )))
 }
 
 /// Functions of recipes are found and called by the Python that this is, unless another one is named.
@@ -240,7 +267,7 @@ impl Arguments {
 
 /// Data and keywords as settings, the recipe before what is said of a part of it.
 fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, ConfigError> {
-    let known = || receiver_keys().chain(link_keys()).chain(OWN).chain(FUNCTIONS);
+    let known = || receiver_keys().chain(link_keys()).chain(OWN).chain(OF_RECIPE).chain(FUNCTIONS);
     if let Some(unknown) = keywords.keys().find(|name| !known().any(|known| known == *name)) {
         let remedy = match nearest(unknown, known()) {
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -270,7 +297,9 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
         settings.push(match name.as_str() {
             "datasets" => Setting::typed(&origin, "dataset", datasets(value)),
             AUGMENT_THREADS => Setting::typed(&origin, "augment.threads", value),
-            "dtype" => Setting::typed(&origin, "recipe.dtype", value),
+            key if OF_RECIPE.contains(&key) => {
+                Setting::typed(&origin, &format!("recipe.{key}"), value)
+            }
             "batch_size" => Setting::typed(&origin, "receiver.batch_samples", value),
             "curriculum" => Setting::typed(&origin, "curriculum", value),
             key if link_keys().any(|known| known == key) => {

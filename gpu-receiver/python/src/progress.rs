@@ -7,6 +7,8 @@ use headwater_telemetry::local_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::errors::ConfigError;
+
 /// A shorter wait shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Goes back to the start of the line and clears it.
@@ -28,7 +30,13 @@ impl Progress {
     /// Takes the keyword `progress` out of the others.
     pub(crate) fn take(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let function = options.get_item("progress")?.filter(|function| !function.is_none());
-        if function.is_some() {
+        if let Some(function) = &function {
+            if !function.is_callable() {
+                let kind = function.get_type().name()?;
+                return Err(ConfigError::new_err(format!(
+                    "`progress` is a {kind}: give a function of two numbers, indexed shards and all shards"
+                )));
+            }
             options.del_item("progress")?;
         }
         let function = function.map(Bound::unbind);

@@ -8,10 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::json;
+use crate::options::OF_RECIPE;
 
 /// Keywords before those of `[receiver]`, with their defaults as Python writes them.
-const FIRST: [(&str, Option<&str>); 4] =
-    [("config", None), ("datasets", None), ("recipe", Some("dinov2")), ("dtype", Some("bf16"))];
+const FIRST: [(&str, Option<&str>); 3] =
+    [("config", None), ("datasets", None), ("recipe", Some("dinov2"))];
+/// The element type of a preset's images where nothing sets it; other choices are the preset's own.
+const DTYPE: &str = "bf16";
 /// The key of `[receiver]` that is called `batch_size` here.
 const BATCH: (&str, &str) = ("batch_samples", "batch_size");
 /// Keys that are written only where they are set.
@@ -43,6 +46,9 @@ pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let keyword = |name: &str, default| add(name, "KEYWORD_ONLY", default);
     for (name, default) in FIRST {
         keyword(name, default.into_pyobject(py)?.into_any())?;
+    }
+    for name in OF_RECIPE {
+        keyword(name, (name == "dtype").then_some(DTYPE).into_pyobject(py)?.into_any())?;
     }
     for (key, default) in defaults.iter() {
         let key: String = key.extract()?;

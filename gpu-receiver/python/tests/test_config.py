@@ -38,8 +38,7 @@ PRESETS = (
         ),
         (
             {"datasets": "a", "batch_size": "4"},
-            "keyword batch_size: `receiver.batch_samples` cannot be read: invalid type: found string "
-            '"4", expected u32',
+            'keyword batch_size: `receiver.batch_samples` is "4": give a whole number, 0 or more',
         ),
         (
             {"datasets": "a", "batch_size": 4, "batch_samples": 4},
@@ -54,16 +53,15 @@ PRESETS = (
             {"datasets": "a", "links": ["smoke"]},
             'receiver.links is "smoke": must be one of "shm" "rdma" "ucx" "tcp"',
         ),
-        ({"datasets": "a", "recipe": "dinov9"}, f"no recipe preset `dinov9`: known are {PRESETS}"),
+        ({"datasets": "a", "recipe": "dinov9"}, f"no recipe preset `dinov9`: known are {PRESETS}; did you mean `dinov3`?"),
         (
             {"datasets": "a", "recipe": 3},
             "`recipe` = 3: give a preset's name, the path of a TOML file or a table",
         ),
         (
             {"datasets": "a", "dtype": "bf17"},
-            "keyword dtype: `recipe.dtype` is `bf17`: must be one of `bf16`, `f16`, `f32`, `u8`, "
-            "`fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64`, `f64`, `i8`, "
-            "`i16`, `i32`, `u16`, `u32`, `bool`",
+            "keyword dtype: `recipe.dtype` is `bf17`: did you mean `bf16`? It must be one of `bf16`, `f16`, `f32`, `u8`, "
+            "`fp8_e4m3`, `mxfp8_e4m3`",
         ),
         (
             {"datasets": "a", "recipe": SMALL, "dtype": "f32"},
@@ -106,7 +104,7 @@ def test_a_wrong_operation_of_a_view_is_named_by_its_path():
     for ops, message in [
         (
             [{"op": "flip", "p": 0.5}, {"op": "grayscale", "p": 1.0}, {"op": "solarise", "p": 1.0}],
-            "keyword recipe: `recipe.tensors[0].views[1].ops[2].op` is `solarise`: must be one of `flip`, "
+            "keyword recipe: `recipe.tensors[0].views[1].ops[2].op` is `solarise`: did you mean `solarize`? It must be one of `flip`, "
             "`vertical_flip`, `color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, "
             "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
             "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "

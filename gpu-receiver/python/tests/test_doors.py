@@ -141,7 +141,7 @@ ERRORS = [
         "[receiver]\nseed = 'x'",
         {},
         {},
-        'headwater.toml: `receiver.seed` cannot be read: invalid type: found string "x", expected u64',
+        'headwater.toml: `receiver.seed` is "x": give a whole number, 0 or more',
     ),
     ("[receiver", {}, {}, "headwater.toml line 3 is not TOML: unclosed table, expected `]`"),
     (
@@ -175,7 +175,7 @@ ERRORS = [
         {},
         "no recipe preset `dinov9`: known are dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, "
         "imagenet-train, imagenet-eval, mae, clip-train, clip-eval, siglip, ijepa, "
-        "supervised-timm, torchvision-v2, simclr, mocov3, byol, ibot, swav, raw",
+        "supervised-timm, torchvision-v2, simclr, mocov3, byol, ibot, swav, raw; did you mean `dinov3`?",
     ),
     (
         "[recipe]\npreset = 'dinov2'\nbases = [{height = 8, width = 8, view = {crop = "
@@ -188,7 +188,7 @@ ERRORS = [
         "",
         {},
         {"receiver.batch_samples": "many"},
-        ": `receiver.batch_samples` cannot be read: invalid type: found string \"many\", expected u32",
+        ": `receiver.batch_samples` is \"many\": give a whole number, 0 or more",
     ),
     (
         "",

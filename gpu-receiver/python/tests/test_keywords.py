@@ -1,9 +1,11 @@
 """What users of other loaders type: keywords with an equal meaning are taken, others are errors that say what to do."""
 
+import enum
 import re
 import types
 
 import headwater
+import numpy
 import pytest
 from conftest import PHOTOS, SMALL
 from headwater._keywords import ACCEPTED, REFUSED
@@ -37,9 +39,70 @@ def test_keywords_with_an_equal_meaning_are_taken(given, config):
         assert loader.config == {**usual.config, **own, **config}
 
 
+@pytest.mark.parametrize(
+    "preset, given, shapes",
+    [
+        ("imagenet-train", {"image_size": 40}, {"images": (2, 3, 40, 40)}),
+        ("imagenet-eval", {"img_size": 40, "resize_size": 44}, {"images": (2, 3, 40, 40)}),
+        ("imagenet-train", {"crop_size": 40, "scale": (0.5, 1.0)}, {"images": (2, 3, 40, 40)}),
+        (
+            "dinov2",
+            {"global_crops_size": 48, "local_crops_size": 24, "local_crops_number": 3},
+            {"global_crops": (4, 3, 48, 48), "local_crops": (6, 3, 24, 24)},
+        ),
+        (
+            "dinov3-gram",
+            {"global_crops_size": 48, "local_crops_size": 24, "local_crops_number": 3},
+            {"global_crops": (4, 3, 48, 48), "local_crops": (6, 3, 24, 24), "gram_crops": (4, 3, 512, 512)},
+        ),
+    ],
+)
+def test_sizes_of_a_preset_are_chosen(preset, given, shapes):
+    with pytest.warns(UserWarning, match=f"^the recipe is `{preset}` with other values: .* the digest of this recipe is [0-9a-f]+$"):
+        loader = load(batch_size=2, recipe=preset, **given)
+    with loader:
+        batch = next(iter(loader))
+        assert {name: batch[name].shape for name in shapes} == shapes
+
+
+def test_other_choices_of_a_preset_are_in_the_recipe():
+    choices = {"interpolation": "bilinear", "mean": [0.5] * 3, "std": [0.25] * 3, "crop_scale": [0.35, 1.0]}
+    with pytest.warns(UserWarning, match="the recipe is `imagenet-train` with other values"):
+        loader = load(recipe="imagenet-train", **choices)
+    with loader:
+        recipe = loader.recipe
+    assert (recipe["interpolation"], recipe["mean"], recipe["std"]) == ("bilinear", [0.5] * 3, [0.25] * 3)
+    assert recipe["tensors"][0]["views"][0]["crop"]["scale"] == [0.35, 1.0]
+
+
+def test_a_published_preset_is_taken_without_a_word(recwarn):
+    with load(recipe="imagenet-train", dtype="u8", interpolation="bicubic"):
+        assert not [warning for warning in recwarn.list if "the recipe is" in str(warning.message)]
+
+
+@pytest.mark.parametrize(
+    "recipe, given, said",
+    [
+        ("dinov2", {"image_size": 160}, "`recipe.image_size` is 160: preset `dinov2` does not have it (docs/recipes.md)"),
+        ("imagenet-train", {"local_crops_number": 4}, "`recipe.local_crops_number` is 4: preset `imagenet-train` does not"),
+        (SMALL, {"image_size": 160}, "`recipe.image_size` is 160: preset `custom` does not have it"),
+        ("imagenet-train", {"image_size": 0}, "`recipe.image_size` is 0: must be from 1 to 4096"),
+        ("imagenet-train", {"interpolation": "lanczos"}, "interpolation"),
+    ],
+)
+def test_a_choice_that_a_preset_does_not_have_is_named(recipe, given, said):
+    with pytest.raises(headwater.ConfigError, match=re.escape(said)):
+        load(recipe=recipe, **given)
+
+
 def test_every_word_is_tried():
-    tried = {name for parameters in test_keywords_with_an_equal_meaning_are_taken.pytestmark[0].args[1] for name in parameters[0]}
-    assert tried == set(ACCEPTED)
+    tried = {
+        name
+        for test in (test_keywords_with_an_equal_meaning_are_taken, test_sizes_of_a_preset_are_chosen)
+        for parameters in test.pytestmark[0].args[1]
+        for name in next(one for one in parameters if isinstance(one, dict))
+    }
+    assert set(ACCEPTED) <= tried
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -57,7 +120,7 @@ def test_a_keyword_without_a_meaning_says_what_there_is(name):
         ({"timeout": "1s"}, "`timeout` is '1s': give seconds, 0 for the usual time"),
         ({"shuffle": False, "shuffle_block": 3}, "`shuffle` and `shuffle_block` are the same: leave one out"),
         ({"num_workers": 2, "augment_threads": 2}, "`num_workers` and `augment_threads` are the same: leave one out"),
-        ({"recipe": lambda image: image}, "`recipe` is a function, which runs in Python: give the name of a preset"),
+        ({"recipe": lambda image: image}, "`recipe` is a function, which runs in Python: `headwater.recipe_from(..)` makes a recipe of"),
     ],
 )
 def test_values_that_do_not_fit_are_named(given, said):
@@ -115,3 +178,18 @@ def test_a_batch_is_no_tuple_and_says_so(make):
         if step == 0:
             assert torch.equal(crops, batch.global_crops.torch()) and torch.equal(labels, batch.labels.torch())
     assert step == len(loader) - 1
+
+
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.dtype("float32"), numpy.dtype("<f4"), "float32"])
+def test_objects_of_numpy_and_torchvision_are_their_values(dtype):
+    class Mode(enum.Enum):
+        BILINEAR = "bilinear"
+
+    choices = {"crop_scale": numpy.array([0.5, 1.0]), "mean": numpy.full(3, 0.25, "f4"), "interpolation": Mode.BILINEAR}
+    with pytest.warns(UserWarning, match="with other values"):
+        loader = load(recipe="imagenet-train", dtype=dtype, batch_size=numpy.int64(2), **choices)
+    with loader:
+        recipe = loader.recipe
+        assert (loader.config["batch_samples"], recipe["tensors"][0]["dtype"]) == (2, "f32")
+    assert (recipe["mean"], recipe["interpolation"]) == ([0.25] * 3, "bilinear")
+    assert recipe["tensors"][0]["views"][0]["crop"]["scale"] == [0.5, 1.0]

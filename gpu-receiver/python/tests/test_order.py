@@ -1,6 +1,8 @@
 """A list of samples as the order: arrays, files, groups and weights."""
 
+import io
 import sys
+import tarfile
 
 import headwater
 import numpy
@@ -181,3 +183,75 @@ def test_an_exact_epoch_evaluates_every_sample_once(make, world_size, batch_size
         assert len(batches) == len(loader) and all(batches)
         seen += sum(batches, [])
     assert len(seen) == len(set(seen)) == len(ranks[0].dataset)
+
+
+def test_ranks_of_an_exact_epoch_say_the_same_of_where_they_are(make):
+    # 64 samples in batches of 20 leave 4 for 5 ranks: the last one has ended when the others have a batch left.
+    ranks = [make(rank=rank, world_size=5, batch_size=4, epoch_end="exact") for rank in range(5)]
+    states = []
+    for loader in ranks:
+        batches = iter(loader)
+        taken = [next(batches) for _ in range(3)]
+        states.append(loader.state_dict())
+        del taken
+    assert [len(loader) for loader in ranks] == [4, 4, 4, 4, 3]
+    assert all(state == states[0] for state in states) and (states[0]["epoch"], states[0]["step"]) == (0, 3)
+    alone = make(batch_size=20, epoch_end="exact")
+    alone.load_state_dict(states[4])
+    assert sum(len(batch) for batch in alone) == 4
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"datasets": list(SIZES)}, "does not go with several datasets, which are mixed by draws: open a receiver for each"),
+        ({"order": "list", "order_weights": numpy.ones(64)}, "does not go with weights of samples: give the numbers of the samples"),
+        ({"order": "per-rank", "datasets": "others"}, 'does not go with per-rank order: use `order = "global"`'),
+        ({"rank": 1, "world_size": 65, "batch_size": 1}, "does not go with 64 samples on 65 ranks"),
+    ],
+)
+def test_an_epoch_that_is_not_exact_is_refused(make, options, said):
+    with pytest.raises(headwater.ConfigError, match=f'`epoch_end = "exact"` gives every sample once, and {said}'):
+        make(epoch_end="exact", **options)
+
+
+def shards_of(folder, classes, samples=24):
+    """Tar shards of 24 images, whose label `classes` gives by the number of the sample."""
+    photo = next(iter(sorted_photos()))
+    for shard in range(12):
+        with tarfile.open(folder / f"made-{shard:02}.tar", "w") as archive:
+            for at in range(samples):
+                number = shard * samples + at
+                for ending, content in (("jpg", photo), ("cls", str(classes(number)).encode())):
+                    member = tarfile.TarInfo(f"{number:06}.{ending}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+    return folder / "made-*.tar"
+
+
+def sorted_photos():
+    with tarfile.open(SHARDS["photos"]) as archive:
+        return [archive.extractfile(member).read() for member in archive if member.name.endswith(".jpg")]
+
+
+SORTED = "the samples lie sorted by class: two samples of a batch have one label"
+
+
+@pytest.mark.parametrize(
+    "classes, options, is_said",
+    [
+        (lambda number: number // 24, {"shuffle_block": 1}, True),
+        (lambda number: number // 24, {}, False),
+        (lambda number: number % 12, {"shuffle_block": 1}, False),
+        (lambda number: number // 24, {"shuffle": False}, False),
+        (lambda number: number // 24, {"shuffle_block": 1, "rank": 1, "world_size": 2}, False),
+    ],
+    ids=["sorted", "over all shards", "mixed", "not shuffled", "another rank"],
+)
+def test_samples_that_lie_by_class_are_told_of_once(tmp_path, capfd, classes, options, is_said):
+    path = shards_of(tmp_path, classes)
+    small = {"tensors": [{"name": "images", "dtype": "u8", "height": 8, "width": 8, "views": [{"crop": {"kind": "resize"}}]}]}
+    with headwater.Loader(path, 8, recipe=small, embedded="threads", **options) as loader:
+        for _ in loader.epochs(2):
+            assert sum(len(batch) for batch in loader) > 100
+    assert capfd.readouterr().err.count(SORTED) == is_said

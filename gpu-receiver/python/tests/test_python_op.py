@@ -138,7 +138,7 @@ def test_a_worker_with_other_source_is_refused_by_name(module):
 
 
 def test_a_module_that_is_not_there_is_named():
-    with pytest.raises(headwater.ConfigError, match="own_absent.*not found"):
+    with pytest.raises(headwater.ConfigError, match="own_absent.*cannot be loaded"):
         load(recipe("own_absent:f"))
 
 
@@ -175,3 +175,14 @@ def test_a_process_that_dies_is_replaced(module):
             np.testing.assert_array_equal(batch.images.numpy(), before.images.numpy())
             assert not batch.substituted
     assert os.path.exists(os.environ["HEADWATER_TEST_DIED"])
+
+
+def test_a_misspelt_function_is_named_before_the_first_batch(module):
+    with pytest.raises(headwater.ConfigError, match=r"module `own_ops` \(.*\) has no `edgs`: did you mean `edges`\?"):
+        load(recipe("own_ops:same", "own_ops:edgs"))
+    module.write_text(FUNCTIONS + "\n\nfor name in ('a', 'b'):\n    globals()[name] = same\n")
+    with load(recipe("own_ops:b")) as loader:
+        assert next(iter(loader)).images.shape == (8, 3, 40, 48)
+    module.write_text(FUNCTIONS + "\ndef broken(:\n")
+    with pytest.raises(headwater.ConfigError, match="own_ops.*SyntaxError"):
+        load(recipe("own_ops:same"))

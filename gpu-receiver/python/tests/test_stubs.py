@@ -31,7 +31,8 @@ def public():
     """Every module of the package that says what is public, and the names; `headwater.errors` says it by its classes."""
     modules = [headwater]
     for found in pkgutil.walk_packages(headwater.__path__, "headwater."):
-        if "._" in found.name or (found.name == "headwater.torch" and not importlib.util.find_spec("torch")):
+        needs_torch = found.name == "headwater.torch" or found.name.startswith("headwater.integrations.")
+        if "._" in found.name or (needs_torch and not importlib.util.find_spec("torch")):
             continue
         modules.append(importlib.import_module(found.name))
     names = {module.__name__: getattr(module, "__all__", []) for module in modules}

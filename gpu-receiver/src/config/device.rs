@@ -62,7 +62,7 @@ impl DeviceConfig {
         number.map(Device::Cuda).ok_or_else(|| ReceiverError::Config {
             key: "device",
             value: format!("\"{}\"", self.device),
-            rule: "is \"cpu\", or \"cuda:0\" and so on",
+            rule: "must be \"cpu\", or \"cuda:0\" and so on",
         })
     }
 

@@ -41,6 +41,7 @@ impl Receiver {
     /// Weights that are wrong, naming the dataset.
     pub fn set_weights(&self, weights: Vec<f64>) -> Result<(), ReceiverError> {
         self.ask(|reply| Command::SetWeights(weights, reply))??;
+        self.label_mix.end();
         // At an epoch's end a checkpoint of this place may lie there, with the weights before.
         if let Some(autosave) = &self.autosave {
             autosave.forget_place();

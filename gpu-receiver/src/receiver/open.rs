@@ -1,6 +1,6 @@
 //! Opening a receiver: manifests, the order of samples, links, slots, the driver.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +26,7 @@ use crate::error::ReceiverError;
 use crate::events::{DriverInbox, ways};
 use crate::host::{ConnectionGuard, follow as follow_host};
 use crate::identity_metrics::IdentityMetrics;
+use crate::label_mix::LabelMix;
 use crate::mailbox::Mailbox;
 use crate::order_list::open_sampler;
 use crate::peek::Peek;
@@ -95,6 +96,7 @@ impl Receiver {
             stats: Arc::new(Stats::of(shown)),
             manifests,
             peek: Peek::new(recipe.clone()),
+            label_mix: LabelMix::new(&config),
             recipe,
             scaling: Arc::new(scaling),
             config,
@@ -218,13 +220,15 @@ fn runtime(config: &ReceiverConfig, cores: Option<Cores>) -> Result<Runtime, Rec
 
 /// Writes the sources of Python functions into the recipe, where it does not say what they are.
 fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), ReceiverError> {
-    let functions = recipe.python_functions().filter(|function| function.sha256.is_empty());
-    let modules: BTreeSet<String> = functions.map(|found| found.module().to_owned()).collect();
+    let mut modules = BTreeMap::<String, Vec<String>>::new();
+    for found in recipe.python_functions().filter(|function| function.sha256.is_empty()) {
+        modules.entry(found.module().to_owned()).or_default().push(found.function().to_owned());
+    }
     let settings = Settings {
         python: config.samples.python.clone(),
         folders: config.samples.python_path.clone(),
         // The recipe is this process's own.
-        trusted: Trusted::new(modules.iter().cloned().collect(), "the recipe"),
+        trusted: Trusted::new(modules.keys().cloned().collect(), "the recipe"),
         timeout: Duration::from_millis(config.leases.worker_wait_ms.into()),
         // No function is called.
         bad_sample_errors: Vec::new(),
@@ -235,8 +239,9 @@ fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), Rece
         },
     };
     let mut python = Interpreter::new(settings);
-    for module in modules {
-        let source = python.source(&module).map_err(|error| ReceiverError::Python {
+    for (module, functions) in modules {
+        let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+        let source = python.source(&module, &functions).map_err(|error| ReceiverError::Python {
             module: module.clone(),
             reason: error.to_string(),
         })?;

@@ -89,9 +89,9 @@ fn tensors_of_fields_lie_between_images_and_labels() {
 #[test]
 fn what_is_wrong_with_a_field_is_said_with_its_key() {
     let said = refused(json!({"name": "caption", "kind": "text", "byte_max": 3}));
-    assert!(said.contains("`caption`") && said.contains("unknown field `byte_max`"), "{said}");
+    assert!(said.contains("`caption`") && said.contains("unknown key `byte_max`"), "{said}");
     assert!(refused(json!({"kind": "int"})).contains("`name`"));
-    assert!(refused(json!({"name": "n", "kind": "whole"})).contains("unknown variant `whole`"));
+    assert!(refused(json!({"name": "n", "kind": "whole"})).contains("`whole` is not known"));
     let keys = [
         (json!({"name": "2n", "kind": "int"}), "fields[0].name"),
         (json!({"name": "labels", "kind": "int"}), "fields[0].name"),

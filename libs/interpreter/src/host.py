@@ -119,6 +119,27 @@ def sha256_of(path):
         return hashlib.sha256(source.read()).hexdigest()
 
 
+def names_of(path):
+    """Names that a module's source gives to something; none where they cannot be known without running it."""
+    if not path.endswith(".py"):
+        return set()
+    import ast
+
+    with open(path, "rb") as source:
+        left, names = [ast.parse(source.read(), path)], set()
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.Name):
+            names.add(node.id)
+        left += ast.iter_child_nodes(node)
+    return set() if names & {"*", "__getattr__", "exec", "globals", "setattr", "vars"} else names
+
+
 class Host:
     def __init__(self, memory, bad_sample_errors, modules):
         self.memory, self.pid = memory, os.getpid()
@@ -141,11 +162,20 @@ class Host:
             raise NotLoaded from error
         return found
 
-    def digest(self, module):
-        """Of the module's source, which is not run."""
+    def digest(self, module, functions):
+        """Of the module's source, which is not run, and has these functions."""
         spec = importlib.util.find_spec(module)
         if spec is None or not spec.has_location:
             raise ModuleNotFoundError(f"no module `{module}` with a file of source")
+        there = names_of(spec.origin)
+        for function in functions:
+            first = function.split(".")[0]
+            if there and first not in there:
+                import difflib
+
+                near = difflib.get_close_matches(first, there, 1)
+                meant = f": did you mean `{near[0]}`?" if near else ""
+                raise AttributeError(f"module `{module}` ({spec.origin}) has no `{first}`{meant}")
         return {"digest": sha256_of(spec.origin), "path": spec.origin}
 
     def call(self, function, sha256, shape, seed):

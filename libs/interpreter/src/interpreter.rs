@@ -66,10 +66,10 @@ impl Interpreter {
     /// The source of a module, which is not run.
     ///
     /// # Errors
-    /// The module is not trusted, or not found.
-    pub fn source(&mut self, module: &str) -> Result<Source, CallError> {
+    /// The module is not trusted, not found, or has none of one of the functions.
+    pub fn source(&mut self, module: &str, functions: &[&str]) -> Result<Source, CallError> {
         self.settings.trusted.check(module)?;
-        let found: Digest = self.ask(module, &Request::Digest { module }, |_| Ok(()))?;
+        let found: Digest = self.ask(module, &Request::Digest { module, functions }, |_| Ok(()))?;
         Ok(Source { sha256: found.digest, path: found.path.into() })
     }
 

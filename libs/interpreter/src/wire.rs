@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Request<'a> {
     Call { function: &'a str, sha256: &'a str, shape: [u32; 3], seed: &'a [u64] },
-    Digest { module: &'a str },
+    Digest { module: &'a str, functions: &'a [&'a str] },
     Open { dataset: &'a str, arguments: &'a serde_json::Map<String, serde_json::Value> },
     Read { index: u64 },
 }

@@ -136,10 +136,13 @@ fn a_missing_program_is_named() {
 fn a_module_is_known_by_its_source() {
     let Some(settings) = settings(PATIENCE) else { return };
     let mut python = Interpreter::new(settings);
-    let source = python.source("mine").expect("its source");
+    let source = python.source("mine", &["invert"]).expect("its source");
     assert!(source.path.ends_with("tests/mine.py"), "{source:?}");
     assert_eq!(source.sha256.len(), 64);
-    assert!(python.source("mine.absent").is_err());
+    assert!(python.source("mine.absent", &[]).is_err());
+    let error = python.source("mine", &["invert", "inwert"]).expect_err("no such function");
+    let said = "has no `inwert`: did you mean `invert`?";
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 /// A worker's processes outlive a job, and the next job may bring other source.
@@ -152,7 +155,7 @@ fn a_function_is_called_from_the_source_that_is_asked_for() {
     let written = |by: u8| {
         let source = format!("def add(array, rng):\n    return array + {by}\n");
         std::fs::write(folder.path().join("edited.py"), source).expect("a module");
-        Interpreter::new(settings.clone()).source("edited").expect("its source").sha256
+        Interpreter::new(settings.clone()).source("edited", &[]).expect("its source").sha256
     };
     let mut python = Interpreter::new(settings.clone());
     let mut add = |sha256: &str| {
@@ -181,7 +184,7 @@ fn a_module_that_another_imported_is_known_by_the_source_that_was_loaded() {
     };
     let written = |by: u8| {
         write("b.py", &format!("def add(array, rng):\n    return array + {by}\n"));
-        Interpreter::new(settings.clone()).source("pair.b").expect("its source").sha256
+        Interpreter::new(settings.clone()).source("pair.b", &[]).expect("its source").sha256
     };
     let at_first = "import pair.b\ndef add(array, rng):\n    return pair.b.add(array, rng)\n";
     let late = "def add(array, rng):\n    import pair.b\n    return pair.b.add(array, rng)\n";

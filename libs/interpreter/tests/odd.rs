@@ -163,7 +163,7 @@ fn a_module_that_is_loaded_before_the_first_request_is_known_by_its_source() {
     let class = "collections:UserList";
     let mut dataset = Dataset::open(settings.clone(), class, arguments, None).expect("a dataset");
     assert_eq!(text(&dataset.read(1).expect("a sample")), "second");
-    let source = Interpreter::new(settings).source("collections").expect("its source");
+    let source = Interpreter::new(settings).source("collections", &[]).expect("its source");
     assert_eq!(dataset.identity().source, source.sha256);
 }
 

@@ -52,7 +52,9 @@ impl Cores {
         let ids = tasks.filter_map(|task| task.file_name().to_string_lossy().parse().ok());
         // One that has ended meanwhile has none.
         let sets = ids.filter_map(Pid::from_raw).filter_map(|id| sched_getaffinity(Some(id)).ok());
-        Self { numbers: sets.flat_map(numbers).collect() }
+        // Where the threads cannot be listed, this one's are known.
+        let all = sets.flat_map(numbers).chain(Self::of_this_thread().numbers);
+        Self { numbers: all.collect() }
     }
 
     /// Keeps the calling thread, and those that it starts from now on, to these cores.

@@ -43,7 +43,7 @@ impl PythonModules {
             };
             let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
             let reader = reader.get_or_insert_with(|| Interpreter::new(settings.clone()));
-            let found = reader.source(module).map_err(|error| error.to_string())?;
+            let found = reader.source(module, &[]).map_err(|error| error.to_string())?;
             if found.sha256 != function.sha256 {
                 return Err(format!(
                     "`{module}` is another one here than where the recipe was made: {} has SHA-256 {}, \

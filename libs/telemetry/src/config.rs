@@ -26,8 +26,8 @@ pub struct TelemetryConfig {
     pub log: String,
     /// Form of a log line: `text` or `json`.
     pub log_format: LogFormat,
-    /// Address of `/metrics`, `/healthz` and `/readyz`, `host:port`; port 0: any free port. Empty:
-    /// off. A training rank adds its local rank to the port, so that the ranks of a host do not
+    /// Address of `/metrics`, `/healthz` and `/readyz`, `host:port`, or `:port` for this host only;
+    /// port 0: any free port. Empty: off. A training rank adds its local rank to the port, so that the ranks of a host do not
     /// collide.
     pub metrics_listen: String,
     /// Directory in which a process with metrics leaves a file with its address, in the form of

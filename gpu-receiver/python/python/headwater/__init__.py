@@ -21,6 +21,7 @@ from ._native import (
     decode,
     render,
 )
+from ._transforms import recipe_from
 from .errors import (
     BadSample,
     BusyError,
@@ -69,5 +70,6 @@ __all__ = [
     "decode",
     "errors",
     "fp8",
+    "recipe_from",
     "render",
 ]

@@ -53,6 +53,7 @@ __all__ = [
     "decode",
     "errors",
     "fp8",
+    "recipe_from",
     "render",
 ]
 
@@ -264,6 +265,18 @@ class Loader:
         recipe: Union[_Path, Mapping[str, Any], None] = None,
         # Or PyTorch's own, such as `torch.bfloat16`.
         dtype: Union[_Dtype, Any, None] = None,
+        # What is chosen of a preset: sizes in pixels, scales as shares of the image's area.
+        image_size: Optional[int] = None,
+        resize_size: Optional[int] = None,
+        crop_scale: Optional[Sequence[float]] = None,
+        global_crops_size: Optional[int] = None,
+        global_crops_scale: Optional[Sequence[float]] = None,
+        local_crops_number: Optional[int] = None,
+        local_crops_size: Optional[int] = None,
+        local_crops_scale: Optional[Sequence[float]] = None,
+        interpolation: Optional[Literal["bicubic", "bilinear", "box", "nearest", "random"]] = None,
+        mean: Optional[Sequence[float]] = None,
+        std: Optional[Sequence[float]] = None,
         job: Optional[str] = None,
         storage: Union[str, Sequence[str], None] = None,
         workers: Union[str, Sequence[str], None] = None,
@@ -367,6 +380,7 @@ class Renderer:
     ) -> dict[str, Tensor]: ...
     def __getnewargs_ex__(self) -> tuple[tuple[Any], dict[str, Any]]: ...
 
+def recipe_from(transforms: Any, *, name: str = "images", dtype: str = "f32") -> dict[str, Any]: ...
 def render(
     images: Iterable[_Encoded],
     recipe: Union[None, _Path, Mapping[str, Any]] = None,

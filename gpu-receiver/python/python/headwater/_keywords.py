@@ -63,10 +63,10 @@ def located(data: Any) -> Any:
 
 
 def _check_recipe(recipe: Any) -> None:
-    if callable(recipe):
+    if callable(recipe) or isinstance(recipe, (list, tuple)) and any(map(callable, recipe)):
         raise ConfigError(
-            f"`recipe` is a {type(recipe).__name__}, which runs in Python: give the name of a preset, or a dict with the same "
-            "operations (docs/operations.md has torchvision's names)"
+            f"`recipe` is a {type(recipe).__name__}, which runs in Python: `headwater.recipe_from(..)` makes a recipe of "
+            "torchvision's transforms; else give the name of a preset, or a dict (docs/operations.md)"
         )
 
 
@@ -147,8 +147,15 @@ ACCEPTED: dict[str, Callable[[str, Any, bool], Keywords]] = {
     "prefetch_queue_depth": _window,
     "shard_id": _same("rank"),
     "num_shards": _same("world_size"),
+    # timm, torchvision's scripts.
+    "img_size": _same("image_size"),
+    "crop_size": _same("image_size"),
+    "scale": _same("crop_scale"),
 }
-_RECIPE = "operations on images are in `recipe`, the name of a preset or a dict (docs/operations.md has torchvision's names)"
+_RECIPE = (
+    "operations on images are in `recipe`, the name of a preset or a dict; `recipe=headwater.recipe_from(transform)` takes "
+    "torchvision's"
+)
 _BATCHES = "batches are made by the recipe, as tensors: change `batch.torch()` in the loop"
 _FIRST = "give the path, pattern or URL as the first argument"
 REFUSED: dict[str, str] = {

@@ -20,6 +20,12 @@ impl<'a> PythonFunction<'a> {
     pub fn module(&self) -> &'a str {
         self.name.split_once(':').map_or(self.name, |(module, _)| module)
     }
+
+    /// Its name within the module.
+    #[must_use]
+    pub fn function(&self) -> &'a str {
+        self.name.split_once(':').map_or("", |(_, function)| function)
+    }
 }
 
 // === impl Recipe ===

@@ -8,7 +8,7 @@ mod validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Dtype;
+use crate::{Dtype, serde_words};
 
 pub use keys::{AnyFloat, FieldKeys, KeyValue};
 pub use tensors::FieldTensor;
@@ -214,7 +214,7 @@ impl TryFrom<FieldKeys> for FieldSpec {
             None => name.clone(),
         };
         let kind = serde_json::from_value(Value::Object(keys))
-            .map_err(|error| format!("field `{name}`: {error}"))?;
+            .map_err(|error| format!("field `{name}`: {}", serde_words::problem(&error)))?;
         Ok(Self { name, field, kind })
     }
 }
