@@ -110,7 +110,8 @@ fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if object.is_instance(&object.py().import("enum")?.getattr("Enum")?)? {
         return object.getattr("value");
     }
-    if object.getattr("ndim").ok().and_then(|axes| axes.extract().ok()).is_some_and(|axes: u32| axes > 0) {
+    let axes = object.getattr("ndim").and_then(|axes| axes.extract::<u32>());
+    if axes.is_ok_and(|axes| axes > 0) {
         return object.call_method0("tolist");
     }
     for (module, function) in [("operator", "index"), ("os", "fspath"), ("builtins", "float")] {
