@@ -102,16 +102,29 @@ results() {
     count "$(sum passed "$lines")" "$broken" "$(sum 'ignored|skipped' "$lines")"
 }
 
+# said FILE COMMAND..: shows what a command says, and keeps it in FILE. A pipe would wait for whatever a test has left behind.
+said() {
+    local file=$1 pid
+    shift
+    : >"$file"
+    "$@" >"$file" 2>&1 </dev/null &
+    pid=$!
+    tail -n +1 -s 0.2 --pid="$pid" -f "$file"
+    wait "$pid"
+}
+
 # Tests that hang are ended, and have failed, before CI's time is over.
-within=(timeout --kill-after=30 40m)
+# A shell has what runs in its background ignore an interrupt, which tests send.
+within=(env --default-signal=INT,QUIT timeout --kill-after=30 40m)
 
 # rust NAME CARGO-TEST-ARGUMENT..
 rust() {
     local name=$1
     shift
     section "$name"
-    "${within[@]}" cargo ${HEADWATER_CARGO_OPTIONS:-} test "$@" 2>&1 | tee "$logs/$lane"
-    local status=${PIPESTATUS[0]} ended
+    local status ended
+    said "$logs/$lane" "${within[@]}" cargo ${HEADWATER_CARGO_OPTIONS:-} test "$@"
+    status=$?
     grep '^test result: ' "$logs/$lane" >"$logs/$lane-results"
     # A program that is ended by a signal leaves no count behind, whatever the others say.
     for ended in $(grep -oE 'didn.t exit successfully: .*\(signal: [0-9]+' "$logs/$lane" | grep -oE '[0-9]+$'); do
@@ -134,8 +147,8 @@ ignored() {
 pytest_in() {
     section "pytest $1"
     # The program that was just built, not a newer one of another profile.
-    HEADWATER_BIN=$target/debug/headwater "${within[@]}" "$venv/bin/python" -m pytest -q "$@" 2>&1 | tee "$logs/$lane-python"
-    local status=${PIPESTATUS[0]}
+    HEADWATER_BIN=$target/debug/headwater said "$logs/$lane-python" "${within[@]}" "$venv/bin/python" -m pytest -q "$@"
+    local status=$?
     tail -n 1 "$logs/$lane-python" >"$logs/$lane-results"
     results "pytest $1" "$status" "$logs/$lane-results"
 }

@@ -176,7 +176,7 @@ def test_a_default_may_be_a_number_that_json_lacks(make):
 
 
 def test_what_is_wrong_is_said_before_anything_is_read(make):
-    with pytest.raises(headwater.ConfigError, match=r"(?s)fields.*`caption`.*unknown field `byte_max`"):
+    with pytest.raises(headwater.ConfigError, match=r"(?s)fields.*`caption`.*unknown key `byte_max`"):
         make({**RECIPE, "fields": [{"name": "caption", "kind": "text", "byte_max": 3}]})
     with pytest.raises(headwater.ConfigError, match="has a field `caption`.*only .*`jpg`.* and 2 more"):
         make({**RECIPE, "fields": [{"name": "caption", "kind": "text"}]})
