@@ -7,6 +7,7 @@ import tarfile
 import headwater
 import numpy
 import pytest
+from test_render import members
 from test_samples import SHARDS, keys_in_order
 
 SIZES = {"photos": 64, "others": 41}
@@ -217,7 +218,7 @@ def test_an_epoch_that_is_not_exact_is_refused(make, options, said):
 
 def shards_of(folder, classes, samples=24):
     """Tar shards of 24 images, whose label `classes` gives by the number of the sample."""
-    photo = next(iter(sorted_photos()))
+    photo = next(iter(members(SHARDS["photos"]).values()))
     for shard in range(12):
         with tarfile.open(folder / f"made-{shard:02}.tar", "w") as archive:
             for at in range(samples):
@@ -227,11 +228,6 @@ def shards_of(folder, classes, samples=24):
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
     return folder / "made-*.tar"
-
-
-def sorted_photos():
-    with tarfile.open(SHARDS["photos"]) as archive:
-        return [archive.extractfile(member).read() for member in archive if member.name.endswith(".jpg")]
 
 
 SORTED = "the samples lie sorted by class: two samples of a batch have one label"

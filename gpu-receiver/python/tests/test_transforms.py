@@ -2,13 +2,13 @@
 
 import io
 import re
-import tarfile
 
 import headwater
 import numpy
 import pytest
 from conftest import PHOTOS
 from PIL import Image
+from test_render import members
 
 torch = pytest.importorskip("torch")
 transforms = pytest.importorskip("torchvision.transforms")
@@ -22,9 +22,7 @@ FLOAT_V2 = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(ME
 
 @pytest.fixture(scope="module")
 def images():
-    with tarfile.open(PHOTOS / "photos-000001.tar") as archive:
-        photos = [member for member in archive if member.name.endswith("jpg")]
-        return [archive.extractfile(member).read() for member in photos[:6]]
+    return list(members(PHOTOS / "photos-000001.tar").values())[:6]
 
 
 def ours(transform, images, **options):
