@@ -28,9 +28,7 @@ pub(crate) struct LabelMix {
 #[derive(Debug, Default)]
 struct Seen {
     taken: u64,
-    /// How many of them were looked at.
-    batches: u64,
-    /// Their labels.
+    /// Labels of the batches that were looked at.
     labels: Counts,
     samples: f64,
     /// Ordered pairs of samples within batches, and of those the ones with equal labels.
@@ -105,8 +103,7 @@ impl Seen {
             *self.labels.entry(label).or_default() += count;
         }
         self.samples += samples;
-        self.batches += 1;
-        if between == 0.0 || self.within == 0.0 || self.batches <= FIRST_BATCHES {
+        if between == 0.0 || self.within == 0.0 || self.taken <= FIRST_BATCHES {
             return None;
         }
         let expected = self.within * between_equal / between;
