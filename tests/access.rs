@@ -321,3 +321,63 @@ fn secrets_are_in_no_log_and_in_no_help() {
         assert!(output.status.success() && !said.contains(TOKEN), "{verb:?}: {said}");
     }
 }
+
+#[test]
+fn one_side_with_tls_and_the_other_without_is_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Authority::new(folder.path(), "ours");
+    ours.sign("node", "127.0.0.1", 3000);
+    let lines = ours.lines("node");
+    let shards = || support::data("photos/photos-000003.tar");
+    let mut encrypted = Fleet::secured(shards(), &lines.join("\n"));
+    let with_token = [token(folder.path(), "token", TOKEN)];
+    refused(
+        &encrypted.storage().address.clone(),
+        &[],
+        "a storage node with TLS that this process has not",
+    );
+    refused(
+        &encrypted.storage().address.clone(),
+        &with_token,
+        "the files of [security] that it has",
+    );
+    let mut plain = Fleet::secured(shards(), "");
+    refused(&plain.storage().address.clone(), &lines, "it speaks no TLS");
+}
+
+/// The doctor's line on the certificate, with these lines of `[security]` and keys.
+fn certificate(lines: &[String], keys: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+        .arg("doctor")
+        .args(arguments(lines))
+        .args(support::set_flags(keys.iter().copied()))
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let line = said.lines().find(|line| line.contains("certificate: ")).unwrap_or_default();
+    (line.starts_with("wrong"), line.to_owned())
+}
+
+#[test]
+fn the_doctor_says_whether_a_certificate_carries_the_name_that_is_called() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Authority::new(folder.path(), "ours");
+    ours.sign("node", "rank.example", 3000);
+    let lines = ours.lines("node");
+    let encrypts = [lines.clone(), vec!["tcp_tls = true".to_owned()]].concat();
+    let at = |host: &str| format!("links.tcp_advertise={host}");
+    let (is_wrong, line) = certificate(&encrypts, &[&at("rank.example")]);
+    assert!(!is_wrong && line.contains("carries rank.example"), "{line}");
+    let (is_wrong, line) = certificate(&encrypts, &[&at("other.example")]);
+    assert!(
+        is_wrong && line.contains("other.example") && line.contains("security.server_name"),
+        "{line}"
+    );
+    // Without `tcp_tls`, nobody calls a rank.
+    let (is_wrong, line) = certificate(&lines, &[&at("other.example")]);
+    assert!(!is_wrong && line.starts_with("absent"), "{line}");
+    let named = [encrypts, vec!["server_name = \"rank.example\"".to_owned()]].concat();
+    let (is_wrong, line) = certificate(&named, &[&at("other.example")]);
+    assert!(!is_wrong && line.contains("carries rank.example"), "{line}");
+    assert_eq!(certificate(&[], &[]), (false, String::new()));
+}

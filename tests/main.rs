@@ -34,6 +34,7 @@ mod hosts;
 #[path = "../storage-tier/src/source/tests/hub.rs"]
 mod hub;
 mod keys;
+mod many_ranks;
 mod metrics;
 mod monitor;
 mod one_epoch;

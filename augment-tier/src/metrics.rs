@@ -8,6 +8,7 @@ use metrics::{Unit, counter, gauge, histogram};
 
 const INFO: &str = "headwater_augment_info";
 const SESSIONS: &str = "headwater_augment_sessions";
+const SESSIONS_MAX: &str = "headwater_augment_sessions_max";
 const SESSION_ENDS: &str = "headwater_augment_session_ends_total";
 const PARTS: &str = "headwater_augment_parts_total";
 const SAMPLES: &str = "headwater_augment_samples_total";
@@ -51,6 +52,10 @@ pub fn describe_metrics() {
     headwater_render_cuda::describe_metrics();
     metrics::describe_gauge!(INFO, "Always 1; name and back end are labels");
     metrics::describe_gauge!(SESSIONS, "Connected receivers, by link");
+    metrics::describe_gauge!(
+        SESSIONS_MAX,
+        "Receivers that may be connected, by augment.sessions_max"
+    );
     metrics::describe_counter!(SESSION_ENDS, "Ends of sessions, by reason");
     metrics::describe_counter!(PARTS, "Ends of leases, by outcome and link");
     metrics::describe_counter!(SAMPLES, "Samples in parts that were delivered, by link");
@@ -76,6 +81,10 @@ pub fn describe_metrics() {
 /// The worker serves under this name.
 pub(crate) fn serves(worker: &str, backend: &str) {
     gauge!(INFO, "worker" => worker.to_owned(), "backend" => backend.to_owned()).set(1.0);
+}
+
+pub(crate) fn sessions_max(max: usize) {
+    gauge!(SESSIONS_MAX).set(max as f64);
 }
 
 pub(crate) fn session_ended(reason: &'static str) {

@@ -34,7 +34,7 @@ pub(crate) use wire::{Messages, Outbox, answers};
 use crate::error::SessionError;
 use crate::metrics::{self, PartOutcome};
 use crate::pool::QueuePlace;
-use crate::worker::{UnauthenticatedPeer, Worker};
+use crate::worker::{RosterSeat, UnauthenticatedPeer, Worker};
 use lease::LeaseWork;
 use open::Session;
 use wire::Inbox;
@@ -44,6 +44,7 @@ type LeaseEnd = (u64, Result<PartDone, Failure>);
 /// Leases of a session that are open.
 struct Leases {
     session: Arc<Session>,
+    seat: RosterSeat,
     outbox: Outbox,
     credits: u32,
     open: HashMap<u64, CancellationToken>,
@@ -69,14 +70,14 @@ pub(crate) async fn serve(
         opened = Inbox::open(messages, within, missed_max) => opened?,
         () = place => return Err(SessionError::TurnedOut),
     };
-    let _place = worker.admit(standing.as_ref())?;
+    let seat = worker.admit(id, &hello, standing.as_ref())?;
     let Some((session, welcome)) = open(&worker, id, hello, &mut inbox, &outbox).await? else {
         return Ok(());
     };
     let (receiver, link, credits) = (&session.receiver, &welcome.link, welcome.credits);
     tracing::info!(session = id, receiver, link, refused = ?welcome.refused_links, "session begins");
     inbox.expect_heartbeats();
-    let mut leases = Leases::new(session, outbox.clone(), credits);
+    let mut leases = Leases::new(session, seat, outbox.clone(), credits);
     let ended = match outbox.send(FromWorker::Welcome(welcome)) {
         Ok(()) => leases.serve(&mut inbox).await,
         Err(error) => Err(error),
@@ -116,14 +117,23 @@ async fn open(
     }
 }
 
+/// Resolves when the worker takes no more leases, or none of this session.
+async fn asked(drain: &CancellationToken, leave: &CancellationToken) {
+    tokio::select! {
+        () = drain.cancelled() => {}
+        () = leave.cancelled() => {}
+    }
+}
+
 const HELLO_TWICE: SessionError = SessionError::HelloOrder { what: "hello came twice" };
 
 // === impl Leases ===
 
 impl Leases {
-    fn new(session: Session, outbox: Outbox, credits: u32) -> Self {
+    fn new(session: Session, seat: RosterSeat, outbox: Outbox, credits: u32) -> Self {
         Self {
             session: Arc::new(session),
+            seat,
             outbox,
             credits,
             open: HashMap::new(),
@@ -135,7 +145,7 @@ impl Leases {
 
     async fn serve(&mut self, inbox: &mut Inbox) -> Result<(), SessionError> {
         let session = Arc::clone(&self.session);
-        let outbox = self.outbox.clone();
+        let (outbox, leave) = (self.outbox.clone(), self.seat.leave.clone());
         let link_closed = session.link.closed();
         tokio::pin!(link_closed);
         while !(self.draining && self.tasks.is_empty()) {
@@ -151,7 +161,7 @@ impl Leases {
                     }
                 },
                 error = &mut link_closed => return Err(SessionError::Link(error)),
-                () = session.worker.drain.cancelled(), if !self.draining => {
+                () = asked(&session.worker.drain, &leave), if !self.draining => {
                     self.draining = true;
                     outbox.send(FromWorker::Credits { credits: 0, draining: true })?;
                 }
@@ -164,7 +174,10 @@ impl Leases {
 
     fn take(&mut self, message: ToWorker) -> Result<(), SessionError> {
         match message {
-            ToWorker::Heartbeat(beat) => self.outbox.echo(beat, self.session.heard(beat)),
+            ToWorker::Heartbeat(beat) => {
+                self.seat.heard(beat.sessions_held);
+                self.outbox.echo(beat, self.session.heard(beat));
+            }
             ToWorker::Lease(lease) => return self.begin(lease),
             ToWorker::Withdraw(leases) => leases.iter().for_each(|lease| {
                 // Where it has ended, its end is on the way.

@@ -254,9 +254,9 @@ impl Drop for Making {
 
 impl Member {
     /// Notes how far the session's receiver is, as it says every `heartbeat`.
-    pub(crate) fn heard(&self, step: u64, heartbeat: Duration) -> StreamNews {
+    pub(crate) fn heard(&self, step_and_width: (u64, u32), heartbeat: Duration) -> StreamNews {
         let now = self.share.started.elapsed();
-        self.share.lock().heard(self.stream, self.session, step, (heartbeat, now))
+        self.share.lock().heard(self.stream, self.session, step_and_width, (heartbeat, now))
     }
 }
 

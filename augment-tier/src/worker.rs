@@ -1,6 +1,7 @@
 //! What all sessions of a worker share.
 
 mod bad_samples;
+mod roster;
 mod staging;
 
 use std::collections::HashMap;
@@ -10,11 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use headwater_access::{Access, ConnectionAuth};
 use headwater_core::Manifest;
 use headwater_lobby::{Lobby, Place};
-use headwater_proto::augment::DatasetRef;
+use headwater_proto::augment::{DatasetRef, SessionHello};
 use headwater_render::backend::Backend;
 use headwater_render::tokenizers::Tokenizers;
 use headwater_storage_client::{StorageClient, StorageClientError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AugmentConfig;
@@ -23,6 +23,8 @@ use crate::pool::Pool;
 use crate::share::Share;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
+use roster::Roster;
+pub(crate) use roster::RosterSeat;
 use staging::Staging;
 pub(crate) use staging::StagingRoom;
 
@@ -48,7 +50,7 @@ pub(crate) struct Worker {
     device_lost: CancellationToken,
     /// Receivers that have not said hello yet.
     pub(crate) strangers: Lobby,
-    sessions: Arc<Semaphore>,
+    roster: Arc<Roster>,
     sessions_begun: AtomicU64,
     /// Encoded bytes read ahead.
     pub(crate) staging: Arc<Staging>,
@@ -85,7 +87,7 @@ impl Worker {
             lost: OnceLock::new(),
             device_lost: CancellationToken::new(),
             strangers: Lobby::new("sessions", config.security.strangers_max as usize),
-            sessions: Arc::new(Semaphore::new(config.sessions.sessions_max)),
+            roster: Roster::new(config.sessions.sessions_max),
             sessions_begun: AtomicU64::new(0),
             staging: Staging::new(config.leases.staging_bytes),
             share: Share::new(config.leases.share_bytes),
@@ -112,18 +114,19 @@ impl Worker {
         self.sessions_begun.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A place for a session whose receiver has said hello, over a connection that stays from now on.
+    /// A seat for the session `id` whose receiver has said hello, over a connection that stays from now on.
     ///
     /// # Errors
     /// There are as many as may be.
     pub(crate) fn admit(
         &self,
+        id: u64,
+        hello: &SessionHello,
         standing: Option<&ConnectionAuth>,
-    ) -> Result<OwnedSemaphorePermit, SessionError> {
-        let max = self.config.sessions.sessions_max;
-        let place = Arc::clone(&self.sessions).try_acquire_owned().ok();
-        let place = place.filter(|_| standing.is_none_or(ConnectionAuth::let_in));
-        place.ok_or(SessionError::Full { max })
+    ) -> Result<RosterSeat, SessionError> {
+        let seat = self.roster.enter(id, &hello.receiver, hello.sessions_held);
+        let seat = seat.filter(|_| standing.is_none_or(ConnectionAuth::let_in));
+        seat.ok_or(SessionError::Full { max: self.config.sessions.sessions_max })
     }
 
     /// The manifest of a dataset: the one meant if it is known here, else what the storage tier

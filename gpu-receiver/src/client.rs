@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tonic::transport::Endpoint;
 
-use crate::sessions::{CONNECT_TIMEOUT, Dial, DialError, Opened};
+use crate::sessions::{CONNECT_TIMEOUT, Dial, DialError, Opened, Refusal};
 
 /// Messages on their way to one worker; leases are bounded by its credits long before.
 const OUTBOX_MESSAGES: usize = 4096;
@@ -48,12 +48,13 @@ async fn open(
     mut hello: SessionHello,
     links: &[Arc<dyn ReceiverLink>],
 ) -> Result<Opened, DialError> {
-    let passing = |reason: String| DialError { reason, hopeless: false };
+    let failed = |reason: String, hopeless| DialError { reason, hopeless, refusal: Refusal::Other };
+    let passing = |reason: String| failed(reason, false);
     let Reached { caller, local } = connect(&dial.access, address).await.map_err(passing)?;
     // Before the session, whose request a storage node would hear out to its end first.
     let identity = identity::who(caller.clone()).await.ok().and_then(|identity| identity.tier);
     if identity.is_some_and(|tier| tier != Tier::Augment) {
-        return Err(DialError { reason: Tier::Augment.mistaken_for(identity), hopeless: true });
+        return Err(failed(Tier::Augment.mistaken_for(identity), true));
     }
     hello.links = links.iter().map(|link| offer(link.offer(local))).collect();
     let mut client = AugmentClient::new(caller.clone())
@@ -71,13 +72,16 @@ async fn open(
                 | Code::PermissionDenied
                 | Code::Unauthenticated
         ),
+        refusal: match status.code() {
+            Code::ResourceExhausted => Refusal::Full,
+            _ => Refusal::Other,
+        },
     };
     let mut inbox = match client.work(messages).await {
         Ok(inbox) => inbox.into_inner(),
         Err(status) => {
             let instead = identity::instead(caller, Tier::Augment, &status).await;
-            let mistaken = |reason| DialError { reason, hopeless: true };
-            return Err(instead.map_or_else(|| refused(status), mistaken));
+            return Err(instead.map_or_else(|| refused(status), |reason| failed(reason, true)));
         }
     };
     let welcome = loop {
@@ -99,7 +103,7 @@ async fn open(
             "worker speaks wire version {theirs}, this receiver {WIRE_VERSION}: \
              run the same release in all tiers"
         );
-        return Err(DialError { reason, hopeless: true });
+        return Err(failed(reason, true));
     }
     let inbox = inbox.map(|message| match message {
         Ok(message) => {
@@ -136,6 +140,9 @@ pub async fn who(access: &Access, address: &str) -> Result<Identity, String> {
         let Reached { caller, .. } = connect(access, address).await?;
         identity::who(caller).await.map_err(|status| match status.code() {
             Code::Unimplemented => "another program, or an earlier release, answers there".into(),
+            _ if identity::is_no_grpc(&status) => {
+                "another program answers there, or one with TLS that this process has not: see [security]".into()
+            }
             _ => status.message().to_owned(),
         })
     };

@@ -54,7 +54,7 @@ pub struct DatasetUse {
 /// Configuration of a receiver. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Section)]
 pub struct ReceiverConfig {
-    /// Name of the job, for logs and metrics.
+    /// Name of the job, for logs and metrics. Where SLURM runs the job, its number, unless this is set.
     #[key(default = "headwater".into())]
     pub job: String,
     /// Storage nodes, the same list everywhere; written as in `augment.storage`.

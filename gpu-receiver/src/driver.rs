@@ -36,10 +36,11 @@ use crate::names::WorkerNames;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
-use crate::sessions::{Dial, SessionShared};
+use crate::sessions::{Breadth, Dial, SessionShared};
 use crate::setup::hello;
 use crate::slots::SlotPool;
 use crate::stats::{Levels, Stats};
+use crate::subset::Subset;
 use crate::tries::Tries;
 use host::Host;
 use in_flight::InFlight;
@@ -111,6 +112,7 @@ impl Driver {
             stats.serve_by_host(true);
         }
         hello.stream = order.stream(&scope, config.window.part_samples);
+        let subset = Subset::new(order.standpoint(&scope), config.leases.workers_max);
         let in_flight = InFlight::new(config, &hello.receiver, hello.stream, scope, parts.slots);
         let sequencer = Sequencer::new(
             config,
@@ -132,10 +134,12 @@ impl Driver {
             trials: LinkTrials::default(),
             ordered: sequencer.ordered(),
             order,
+            breadth: Breadth::default(),
             leaving: left,
         };
+        let max_lead = config.window.max_lead;
         let sessions =
-            Sessions::new(shared, leaving, Arc::clone(&stats), config.window.max_lead, is_served);
+            Sessions::new(shared, leaving, Arc::clone(&stats), subset, max_lead, is_served);
         Ok(Self {
             sequencer,
             in_flight,
@@ -213,6 +217,7 @@ impl Driver {
         });
         self.look_for_host();
         self.look_for_rest();
+        self.look_for_moves();
         self.look_for_trouble(seen);
     }
 
@@ -261,9 +266,11 @@ impl Driver {
                     self.on_path_gone(peer, kind, "it was gone before it was used");
                 }
             }
-            SessionEvent::Ended { address, reason, hopeless } => {
+            SessionEvent::Ended { address, reason, hopeless, refusal } => {
                 self.end_session(peer);
-                self.sessions.on_ended(address, reason, hopeless);
+                if self.sessions.on_ended(peer, address, (reason, hopeless), refusal) {
+                    self.meet_workers();
+                }
             }
             SessionEvent::Said(message) => self.on_message(peer, message),
         }
@@ -281,11 +288,15 @@ impl Driver {
                 if draining {
                     tracing::info!(peer = peer.0, "worker drains");
                 }
+                let credits = self.sessions.on_credits(peer, credits);
                 self.in_flight.on_credits(peer, credits);
             }
             FromWorker::Heartbeat(answer) => {
                 if self.sessions.on_slowest(peer, answer.news.slowest) {
                     self.in_flight.on_takes_from(peer, answer.news.takes_from);
+                }
+                if self.sessions.on_width(answer.news.width) {
+                    self.meet_workers();
                 }
             }
             FromWorker::Welcome(_) | FromWorker::LinkRequest(_) => {}

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::error::ReceiverError;
 use crate::host::HostEvent;
 use crate::position::Position;
+use crate::sessions::Refusal;
 
 /// Events that may wait for the driver. Whoever has another one waits too.
 pub(crate) const EVENTS_MAX: usize = 256;
@@ -40,6 +41,8 @@ pub(crate) enum SessionEvent {
         address: String,
         reason: String,
         hopeless: bool,
+        /// Why there was none; `None`: it stood.
+        refusal: Option<Refusal>,
     },
 }
 
@@ -52,7 +55,7 @@ pub(crate) enum Command {
     /// Take over a state and go on where it says.
     Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, ReceiverError>>),
     /// The workers there should be.
-    SetWorkers(Vec<String>),
+    SetWorkers(Arc<[String]>),
     /// Whether nobody is going to take a batch for now.
     SetIdle(bool, oneshot::Sender<()>),
     /// Why no workers are found where they are looked for; empty: they are.

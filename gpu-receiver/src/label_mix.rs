@@ -59,17 +59,18 @@ impl LabelMix {
 
     /// Counts the labels of a batch that the trainer takes, and warns once if batches are not mixed.
     pub(crate) fn on_taken(&self, batch: &Batch) {
-        if let Some(times) = self.add(batch.provenance().iter().map(|sample| sample.label)) {
+        if let Some([one, all]) = self.add(batch.provenance().iter().map(|sample| sample.label)) {
             tracing::warn!(
-                "the samples lie sorted by class: two samples of a batch have one label {times:.0} times as often as two \
-                 samples of different batches; pack the data with `headwater datasets pack`, which shuffles, or raise \
+                "the samples lie sorted by class: a batch has samples of about {one:.0} classes, and the batches so far have \
+                 some of about {all:.0}; pack the data with `headwater datasets pack`, which shuffles, or raise \
                  receiver.shuffle_block"
             );
         }
     }
 
-    /// How many times as often as it should be, once, where the batches are not mixed.
-    fn add(&self, labels: impl Iterator<Item = i64>) -> Option<f64> {
+    /// Of how many classes the samples of a batch are, and those of all batches, once, where the batches are not mixed:
+    /// as many as would, with as many samples each, give as many pairs of one class.
+    fn add(&self, labels: impl Iterator<Item = i64>) -> Option<[f64; 2]> {
         let mut held = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = held.as_mut()?;
         let number = seen.taken;
@@ -79,18 +80,18 @@ impl LabelMix {
         }
         let mut counts = Counts::new();
         labels.filter(|label| *label >= 0).for_each(|label| *counts.entry(label).or_default() += 1);
-        let times = seen.add(&counts)?;
+        let classes = seen.add(&counts)?;
         *held = None;
-        Some(times)
+        Some(classes)
     }
 }
 
 // === impl Seen ===
 
 impl Seen {
-    /// Adds a batch. How many times as often two samples of one batch have the same label as a sample of this one and
-    /// a sample of an earlier one, if that was too often three times in a row.
-    fn add(&mut self, batch: &Counts) -> Option<f64> {
+    /// Adds a batch. The numbers of classes, if two samples of one batch had the same label far more often than a sample
+    /// of the newest one and a sample of an earlier one, three times in a row.
+    fn add(&mut self, batch: &Counts) -> Option<[f64; 2]> {
         let samples = batch.values().sum::<u64>() as f64;
         let equal = |count: u64| (count as f64) * (count as f64 - 1.0);
         self.within += samples * (samples - 1.0);
@@ -110,9 +111,9 @@ impl Seen {
         // Each pair was counted in both orders.
         let is_chance = self.within_equal <= TIMES_MAX * expected + 2.0 * PAIRS_BY_CHANCE;
         self.unlike = if is_chance { 0 } else { self.unlike + 1 };
-        // Where no label comes again, one pair stands for the expectation.
-        (self.unlike == UNLIKE_BATCHES)
-            .then(|| self.within_equal / expected.max(self.within / between))
+        let pairs: f64 = self.labels.values().map(|&count| (count as f64).powi(2)).sum();
+        let classes = [self.within / self.within_equal, self.samples.powi(2) / pairs];
+        (self.unlike == UNLIKE_BATCHES).then_some(classes)
     }
 }
 
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     /// What is said of as many batches, and how often.
-    fn of(count: u64, labels: impl Fn(u64) -> Vec<i64>) -> Option<f64> {
+    fn of(count: u64, labels: impl Fn(u64) -> Vec<i64>) -> Option<[f64; 2]> {
         let mix = LabelMix { seen: Mutex::new(Some(Seen::default())) };
         let mut found = (0..count).filter_map(|number| mix.add(labels(number).into_iter()));
         let first = found.next();
@@ -139,10 +140,14 @@ mod tests {
         let label = |at| (place(at) / 1300) as i64;
         for batch in [64, 256, 1024] {
             let labels = |number| (number * batch..(number + 1) * batch).map(label).collect();
-            let times = of(4096, labels).expect("16 of 1,000 classes in a batch");
-            assert!(times > 3.0, "{times}");
+            let [one, all] = of(4096, labels).expect("16 of 1,000 classes in a batch");
+            assert!(
+                (14.0..18.0).contains(&one) && (20.0..1000.0).contains(&all),
+                "{one} and {all}"
+            );
         }
-        assert!(of(65, |number| vec![number as i64; 32]).expect("one class each") > 2.0);
+        let [one, all] = of(65, |number| vec![number as i64; 32]).expect("one class each");
+        assert!(one == 1.0 && (9.0..=12.0).contains(&all), "{one} and {all}");
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod simulation;
 mod slots;
 mod stall;
 mod stats;
+mod subset;
 mod tries;
 mod turn;
 mod worker_discovery;

@@ -13,12 +13,13 @@ use crate::stall::{Cause, Stalls};
 
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 14] = [
+const COUNTERS: [(&str, &str); 15] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
     (PARTS_ON_DEVICE, "Parts that a NIC wrote to a GPU's memory"),
     (PARTS_SHARED, "Parts that workers had made for another receiver"),
     (PARTS_RECOMPUTED, "Parts that workers made once more because they had evicted them"),
+    (SESSIONS_MOVED, "Sessions moved to a worker that is preferred"),
     (PACE_WAITS, "Times that batches waited for slower receivers of the stream"),
     (SUBSTITUTED, "Samples that replace broken ones"),
     (HEDGES, "Leases also given to another worker because one was late"),
@@ -40,6 +41,7 @@ const BYTES: &str = "headwater_receiver_bytes_total";
 const PARTS_ON_DEVICE: &str = "headwater_receiver_parts_on_device_total";
 const PARTS_SHARED: &str = "headwater_receiver_parts_shared_total";
 const PARTS_RECOMPUTED: &str = "headwater_receiver_parts_recomputed_total";
+const SESSIONS_MOVED: &str = "headwater_receiver_sessions_moved_total";
 const PACE_WAITS: &str = "headwater_receiver_pace_waits_total";
 const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
 const HEDGES: &str = "headwater_receiver_hedges_total";
@@ -55,6 +57,8 @@ const STALL_SECONDS: &str = "headwater_receiver_stall_seconds";
 
 /// Workers with a session.
 pub(crate) static WORKERS: Level = Level::new("headwater_receiver_workers");
+/// Workers that there are.
+pub(crate) static WORKERS_KNOWN: Level = Level::new("headwater_receiver_workers_known");
 /// Receivers that have no worker.
 pub(crate) static ALONE: Level = Level::new("headwater_receiver_without_workers");
 /// Leases given and not ended.
@@ -141,6 +145,7 @@ pub fn describe_metrics() {
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of parts, by link");
     for (level, help) in [
         (&WORKERS, "Workers with a session"),
+        (&WORKERS_KNOWN, "Workers that there are, see receiver.workers_max"),
         (&ALONE, "Receivers of this process without a worker"),
         (&LEASES, "Leases granted and not ended"),
         (&READY, "Batches ready and not taken"),
@@ -246,6 +251,10 @@ pub(crate) fn part_done(times: &WorkTimes, substituted: u64) {
 pub(crate) fn part_origin(shared: u64, recomputed: u64) {
     counter!(PARTS_SHARED).increment(shared);
     counter!(PARTS_RECOMPUTED).increment(recomputed);
+}
+
+pub(crate) fn session_moved() {
+    counter!(SESSIONS_MOVED).increment(1);
 }
 
 pub(crate) fn pace_waited() {

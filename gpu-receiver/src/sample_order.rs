@@ -10,6 +10,7 @@ use headwater_core::{Digest, Digester, PartScope, SampleRef};
 
 use crate::error::ReceiverError;
 use crate::position::Position;
+use crate::subset::Standpoint;
 
 /// The sampler of a receiver.
 pub(crate) struct SampleOrder {
@@ -41,6 +42,16 @@ impl SampleOrder {
         let mut digester = Digester::new("headwater stream 1");
         digester.bytes(&scope.key(0, 0, &[], &[]).0.to_bytes()).bytes(&config);
         digester.number(part_samples.into()).finish()
+    }
+
+    /// As [`Self::stream`], the same for all ranks of a job, and where this one stands among them.
+    pub(crate) fn standpoint(&self, scope: &PartScope) -> Standpoint {
+        let mut config = lock(&self.sampler).config().clone();
+        let (rank, world_size) = (std::mem::take(&mut config.rank), config.world_size);
+        let config = serde_json::to_vec(&config).expect("plain data");
+        let mut digester = Digester::new("headwater stream of a job 1");
+        digester.bytes(&scope.key(0, 0, &[], &[]).0.to_bytes()).bytes(&config);
+        Standpoint { stream: digester.finish(), rank, world_size }
     }
 
     /// Steps of an epoch, the same on every rank.
@@ -75,11 +86,15 @@ impl SampleOrder {
         Ok(Plan { at, group, samples })
     }
 
-    /// Whether there is such a place. CPU work.
+    /// Whether there is such a place. At its own end of an epoch a rank stands where others may have a batch more. CPU
+    /// work.
     ///
     /// # Errors
     /// There is none.
     pub(crate) fn check(&self, at: Position) -> Result<(), SamplerError> {
+        if lock(&self.shape).is_own_end(at.epoch, at.step) {
+            return Ok(());
+        }
         lock(&self.sampler).batch(at.epoch, at.step).map(drop)
     }
 

@@ -4,7 +4,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -62,6 +62,25 @@ pub(crate) struct DialError {
     pub(crate) reason: String,
     /// Another try with the same program and configuration would end the same way.
     pub(crate) hopeless: bool,
+    pub(crate) refusal: Refusal,
+}
+
+/// Who there is where no session comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A worker that has as many sessions as it may.
+    Full,
+    /// Anything else, or nobody.
+    Other,
+}
+
+/// What all sessions tell workers about the others.
+#[derive(Debug, Default)]
+pub(crate) struct Breadth {
+    /// Sessions that stand.
+    pub(crate) held: AtomicU32,
+    /// With how many workers they would be held.
+    pub(crate) width: AtomicU32,
 }
 
 /// What the sessions of a receiver have in common.
@@ -79,6 +98,7 @@ pub(crate) struct SessionShared {
     /// The place that is ordered next. Workers hear of it.
     pub(crate) ordered: watch::Receiver<Position>,
     pub(crate) order: Arc<SampleOrder>,
+    pub(crate) breadth: Breadth,
     /// Set once: the receiver is about to end.
     pub(crate) leaving: watch::Receiver<bool>,
 }
@@ -92,6 +112,8 @@ struct SessionEnd {
     delivered: Option<bool>,
     /// Another try with the same program and configuration would end the same way.
     hopeless: bool,
+    /// Where it did not stand.
+    refusal: Refusal,
 }
 
 /// Keeps a session with the worker at `address` for as long as the task lives: connects, passes
@@ -122,8 +144,9 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         last_reason.clone_from(&end.reason);
         // A session that stood and delivered nothing is no better than one that did not come about.
         let was_good = end.stood.is_some() && end.delivered != Some(false);
-        let SessionEnd { reason, hopeless, .. } = end;
-        let ended = SessionEvent::Ended { address: address.clone(), reason, hopeless };
+        let SessionEnd { reason, stood, hopeless, refusal, .. } = end;
+        let refusal = stood.is_none().then_some(refusal);
+        let ended = SessionEvent::Ended { address: address.clone(), reason, hopeless, refusal };
         if shared.events.send(Event::Session(peer, ended)).await.is_err() {
             return;
         }
@@ -137,7 +160,7 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
 }
 
 /// Follows from who calls whom, so that a run replays.
-fn pause_draw(receiver: &str, address: &str, try_number: u64) -> Digest {
+pub(crate) fn pause_draw(receiver: &str, address: &str, try_number: u64) -> Digest {
     let mut digester = Digester::new("headwater session pause 1");
     digester.bytes(receiver.as_bytes()).bytes(address.as_bytes());
     digester.number(try_number).finish()
@@ -150,8 +173,14 @@ async fn run_session(
     address: &str,
     peer: PeerId,
 ) -> SessionEnd {
-    let failed =
-        |reason: String, hopeless| SessionEnd { reason, stood: None, delivered: None, hopeless };
+    let refusal = Refusal::Other;
+    let failed = |reason: String, hopeless| SessionEnd {
+        reason,
+        stood: None,
+        delivered: None,
+        hopeless,
+        refusal,
+    };
     let key = match SessionKey::random() {
         Ok(key) => key,
         Err(error) => return failed(format!("no random numbers: {error}"), true),
@@ -161,11 +190,14 @@ async fn run_session(
     }
     let mut hello = shared.hello.clone();
     hello.session_key = key.0;
+    hello.sessions_held = Some(shared.breadth.held.load(Ordering::Relaxed));
     let dialled = shared.dial.dial(address, hello, links);
     let opened = timeout(CONNECT_TIMEOUT, dialled).await;
     let Opened { outbox, inbox, welcome } = match opened {
         Ok(Ok(opened)) => opened,
-        Ok(Err(failure)) => return failed(failure.reason, failure.hopeless),
+        Ok(Err(DialError { reason, hopeless, refusal })) => {
+            return SessionEnd { refusal, ..failed(reason, hopeless) };
+        }
         Err(_) => {
             return failed(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()), false);
         }
@@ -201,7 +233,7 @@ async fn run_session(
     let mut delivered = false;
     let reason = pass_messages(shared, peer, outbox, inbox, given_up, &mut delivered).await;
     let delivered = (delivered || leased.load(Ordering::Relaxed)).then_some(delivered);
-    SessionEnd { reason, stood: Some(link.kind()), delivered, hopeless: false }
+    SessionEnd { reason, stood: Some(link.kind()), delivered, hopeless: false, refusal }
 }
 
 /// Passes what the worker says to the driver until the stream ends, a message is not one, the
@@ -235,7 +267,10 @@ async fn pass_messages(
                 // A full outbox means that the worker does not read: silence ends the session.
                 let Position { epoch, step } = *shared.ordered.borrow();
                 let step = shared.order.job_step(epoch, step);
-                let _ = outbox.try_send(ToWorker::Heartbeat(Heartbeat { sequence, step }));
+                let sessions_held = Some(shared.breadth.held.load(Ordering::Relaxed));
+                let width = shared.breadth.width.load(Ordering::Relaxed);
+                let beat = Heartbeat { sequence, step, sessions_held, width };
+                let _ = outbox.try_send(ToWorker::Heartbeat(beat));
                 continue;
             }
             message = timeout_at(silent_at, inbox.next()) => message,
@@ -356,6 +391,7 @@ mod tests {
             trials: LinkTrials::default(),
             ordered,
             order: Arc::new(SampleOrder::new(sampler.unwrap())),
+            breadth: Breadth::default(),
             leaving: left,
         };
         (Arc::new(shared), heard, leaving)

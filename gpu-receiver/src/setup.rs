@@ -155,6 +155,7 @@ pub(crate) fn hello(
         image_field: config.samples.image_field.clone(),
         label_field: config.samples.label_field.clone(),
         stream: Digest(0),
+        sessions_held: None,
     }
 }
 

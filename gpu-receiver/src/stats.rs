@@ -99,6 +99,7 @@ struct Inner {
 /// What this receiver adds to the gauges of the process.
 struct Shares {
     workers: Share,
+    workers_known: Share,
     alone: Share,
     leases: Share,
     ready: Share,
@@ -129,6 +130,7 @@ impl Stats {
         metrics::begin();
         let shares = Shares {
             workers: Share::of(&metrics::WORKERS, 0.0),
+            workers_known: Share::of(&metrics::WORKERS_KNOWN, 0.0),
             alone: Share::of(&metrics::ALONE, 1.0),
             leases: Share::of(&metrics::LEASES, 0.0),
             ready: Share::of(&metrics::READY, 0.0),
@@ -209,6 +211,14 @@ impl Stats {
             None => inner.figures.times.push(done.times),
         }
         metrics::part_done(&done.times, substituted);
+    }
+
+    pub(crate) fn on_workers_known(&self, workers: usize) {
+        self.lock().shares.workers_known.set(workers as f64);
+    }
+
+    pub(crate) fn on_session_moved(&self) {
+        metrics::session_moved();
     }
 
     pub(crate) fn on_pace_wait(&self) {

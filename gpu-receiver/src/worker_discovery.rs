@@ -26,7 +26,7 @@ pub(crate) async fn follow_workers(
         }
         if before.is_none_or(|before| before.addresses != sight.addresses) {
             log_change(before.map_or(&[], |before| &before.addresses), &sight.addresses);
-            let workers = sight.addresses.clone();
+            let workers = sight.addresses.as_slice().into();
             if events.send(Event::Command(Command::SetWorkers(workers))).await.is_err() {
                 return;
             }

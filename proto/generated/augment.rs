@@ -80,6 +80,10 @@ pub struct Hello {
     /// want the same parts. 16 bytes.
     #[prost(bytes = "bytes", tag = "13")]
     pub stream: ::prost::bytes::Bytes,
+    /// Sessions that the receiver holds with other workers. A worker that is full makes room for one that holds none.
+    /// Absent: it does not say.
+    #[prost(uint32, optional, tag = "14")]
+    pub sessions_held: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DatasetRef {
@@ -179,6 +183,12 @@ pub struct Heartbeat {
     /// The step that the receiver orders next, counted over epochs.
     #[prost(uint64, tag = "2")]
     pub step: u64,
+    /// Sessions that the receiver holds, this one included; absent: it does not say.
+    #[prost(uint32, optional, tag = "3")]
+    pub sessions_held: ::core::option::Option<u32>,
+    /// With how many workers it would hold sessions, see receiver.workers_max; 0: it does not say.
+    #[prost(uint32, tag = "4")]
+    pub width: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HeartbeatAnswer {
@@ -191,6 +201,9 @@ pub struct HeartbeatAnswer {
     /// The first step whose parts this worker takes; absent while that is not known.
     #[prost(uint64, optional, tag = "3")]
     pub takes_from: ::core::option::Option<u64>,
+    /// The largest width of the receivers of the stream.
+    #[prost(uint32, tag = "4")]
+    pub width: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Credits {

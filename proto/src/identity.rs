@@ -73,7 +73,7 @@ where
     <C::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
 {
     if is_no_grpc(refused) {
-        return Some(wanted.mistaken_for(None));
+        return Some(wanted.not_understood());
     }
     if !is_of_no_service(refused) {
         return None;
@@ -82,7 +82,8 @@ where
 }
 
 /// What a client makes of an answer that is no HTTP/2.
-fn is_no_grpc(refused: &Status) -> bool {
+#[must_use]
+pub fn is_no_grpc(refused: &Status) -> bool {
     refused.code() == Code::Internal && refused.message().starts_with("h2 protocol error")
 }
 
@@ -113,6 +114,16 @@ impl Tier {
         let (wanted, verb) = (self.noun(), self.word());
         format!(
             "{found} answers there, not {wanted}: give the address that `headwater {verb}` listens on"
+        )
+    }
+
+    /// What is wrong and what to do where what answers speaks no HTTP/2, or only within TLS.
+    #[must_use]
+    pub fn not_understood(self) -> String {
+        let (wanted, verb) = (self.noun(), self.word());
+        format!(
+            "another program answers there, or {wanted} with TLS that this process has not: give the address that \
+             `headwater {verb}` listens on, and the files of [security] that it has"
         )
     }
 

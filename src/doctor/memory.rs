@@ -8,7 +8,7 @@ use crate::doctor::{Check, Patient, gigabytes};
 /// Descriptors of a process that are not counted separately: listeners, logs, gRPC.
 const OTHER_FILES: u64 = 256;
 /// Descriptors of one session of a worker: control stream, link, and one in passing.
-const FILES_PER_SESSION: u64 = 3;
+pub(crate) const FILES_PER_SESSION: u64 = 3;
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let limits = patient.machine.limits();
@@ -67,22 +67,22 @@ fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     ))
 }
 
-/// The largest number that one process of any tier may have open.
+/// The largest number that one process of any tier may have open. Each raises its limit as far as it may.
 fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     let config = patient.config;
     let storage = config.storage.reads.open_shards_max as u64;
     let augment = config.augment.sessions.sessions_max as u64 * FILES_PER_SESSION;
     let wanted = storage.max(augment) + OTHER_FILES;
     let limit = limits.open_files;
-    let soft = limit.soft.map_or("no limit".to_owned(), |soft| soft.to_string());
-    let found = format!("{soft}; a process may open {wanted}");
-    Some(match limit.allows(wanted) {
+    let hard = limit.hard.map_or("no limit".to_owned(), |hard| hard.to_string());
+    let found = format!("{hard}; a process may open {wanted}");
+    Some(match limit.may_allow(wanted) {
         true => Check::ok("open files", found),
         false => Check::wrong(
             "open files",
             found,
             format!(
-                "raise it: `ulimit -n {wanted}` or LimitNOFILE of the service; or lower \
+                "raise it: `ulimit -Hn {wanted}` or LimitNOFILE of the service; or lower \
                  storage.open_shards_max and augment.sessions_max"
             ),
         ),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use headwater_access::Access;
-use headwater_config::{DatasetEntry, FROM_DEFAULT, Loaded};
+use headwater_config::{Config, DatasetEntry, FROM_DEFAULT, Loaded};
 use headwater_core::pluralize;
 use headwater_discovery::Places;
 use headwater_proto::WIRE_VERSION;
@@ -36,10 +36,12 @@ pub(crate) async fn checks(loaded: &Loaded, datasets: &[DatasetEntry]) -> Vec<Ch
     {
         storage.insert(("augment.storage", config.augment.storage.clone()));
     }
-    let mut checks = Vec::new();
+    let mut checks: Vec<Check> = certificate(config, &access).into_iter().collect();
     for (key, list) in storage {
-        checks.extend(places(&access, Tier::Storage, key, list.clone()).await);
-        if key == "receiver.storage" && checks.iter().all(Check::is_ok) && !wanted.is_empty() {
+        let of_key = places(&access, Tier::Storage, key, list.clone()).await;
+        let is_there = of_key.iter().all(Check::is_ok);
+        checks.extend(of_key);
+        if key == "receiver.storage" && is_there && !wanted.is_empty() {
             checks.extend(served(loaded, list, &wanted).await);
         }
     }
@@ -48,6 +50,21 @@ pub(crate) async fn checks(loaded: &Loaded, datasets: &[DatasetEntry]) -> Vec<Ch
         checks.extend(places(&access, Tier::Augment, "receiver.workers", list).await);
     }
     checks
+}
+
+/// Whether this process's certificate carries the name by which others call it.
+fn certificate(config: &Config, access: &Access) -> Option<Check> {
+    let security = &config.security;
+    if security.cert_file.as_os_str().is_empty() {
+        return None;
+    }
+    let (check, host) = ("certificate", config.links.tcp_host());
+    Some(match access.check_name(&host) {
+        Ok(()) if security.server_name.is_empty() => Check::ok(check, format!("carries {host}")),
+        Ok(()) => Check::ok(check, format!("carries {}", security.server_name)),
+        // A rank without `tcp_tls` calls others and is not called.
+        Err(reason) => Check::lacking(security.tcp_tls, check, reason, "see docs/security.md"),
+    })
 }
 
 /// A check for each address of a list.

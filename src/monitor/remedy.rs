@@ -7,6 +7,9 @@ use crate::sizing::workers_for;
 /// Up to this share, samples that come over gRPC in place of a file's are those of a shard that is fetched.
 const OVER_GRPC_MIN: f64 = 0.1;
 
+/// After what to do where ranks have no worker.
+const WHY_NOT: &str = "Logs of ranks say why a worker that answers is not taken.";
+
 /// The end of the verdict's line.
 pub(crate) fn short(stage: Stage, seen: &Seen<'_>, wait: &Wait<'_>) -> String {
     let waits = format!("ranks wait for {} of their time", percent(wait.share));
@@ -132,8 +135,11 @@ fn link(seen: &Seen<'_>) -> String {
 
 fn nobody(seen: &Seen<'_>) -> String {
     let mut text = match seen.configured_workers {
-        [] => "Start workers, and check receiver.workers of the ranks.".to_owned(),
-        some => format!("Start workers, and check receiver.workers, which is {} here.", list(some)),
+        [] => format!("Start workers, and check receiver.workers of the ranks. {WHY_NOT}"),
+        some => format!(
+            "Start workers, and check receiver.workers, which is {} here. {WHY_NOT}",
+            list(some)
+        ),
     };
     let down: Vec<String> =
         seen.workers.iter().filter(|worker| !worker.up).map(|w| w.address.clone()).collect();

@@ -180,12 +180,14 @@ pub(crate) fn unknown(job: Option<&str>, known: &BTreeSet<String>) -> Option<Str
     Some(format!("job `{job}` is not known here, only {}", known.join(", ")))
 }
 
-/// The hosts on which this user's jobs of a name run.
+/// The hosts on which this user's job of a number runs, or those of a name.
 fn job_hosts(job: &str) -> Result<Vec<String>> {
+    let is_number = job.bytes().all(|byte| byte.is_ascii_digit());
     let mut squeue = Command::new("squeue");
-    squeue.args(["--me", "--noheader", "--states=RUNNING", "--format=%N", "--name", job]);
+    squeue.args(["--me", "--noheader", "--states=RUNNING", "--format=%N"]);
+    squeue.args([if is_number { "--jobs" } else { "--name" }, job]);
     let hosts = hosts(&said(&mut squeue)?)?;
-    (!hosts.is_empty()).then_some(hosts).context("SLURM runs no job of this name")
+    (!hosts.is_empty()).then_some(hosts).context("SLURM runs no job of this name or number")
 }
 
 /// Host lists, one a line.

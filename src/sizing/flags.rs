@@ -88,6 +88,9 @@ impl SizeFlags {
             slots: receiver.window.slots_limit() as u32,
             shuffle_block: receiver.order.shuffle_block.unwrap_or(SHUFFLE_BLOCK_DEFAULT),
             augment_staging_bytes: config.augment.leases.staging_bytes as f64,
+            workers_max: receiver.leases.workers_max,
+            sessions_max: config.augment.sessions.sessions_max as u32,
+            queue_pairs: config.links.rdma_queue_pairs,
         };
         let hardware = Hardware {
             storage_cores: self.storage_cores,

@@ -3,6 +3,8 @@
 use headwater_core::{Layout, Recipe};
 use serde::Serialize;
 
+use crate::doctor::FILES_PER_SESSION;
+
 use super::rates::{
     BESIDE_GPU_US, CoreRate, GRPC_CPU_S_PER_GB, Photos, RECEIVER_MS, TCP_CPU_S_PER_GB,
 };
@@ -32,6 +34,12 @@ pub(crate) struct Job {
     /// Shards that are read at a time: those of the shuffle block.
     pub(crate) shuffle_block: u32,
     pub(crate) augment_staging_bytes: f64,
+    /// Workers that a rank holds sessions with; 0: all.
+    pub(crate) workers_max: u32,
+    /// Sessions that a worker takes.
+    pub(crate) sessions_max: u32,
+    /// Queue pairs of a session over `rdma`.
+    pub(crate) queue_pairs: u32,
 }
 
 /// What one node of each tier has.
@@ -68,6 +76,19 @@ pub(crate) struct Tier {
     pub(crate) shm_gb: f64,
 }
 
+/// What is held open, where each augment node has one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Sessions {
+    /// Workers of a rank.
+    pub(crate) of_rank: u32,
+    /// Ranks of a worker.
+    pub(crate) of_worker: u32,
+    /// Files that the worker's process has open for them.
+    pub(crate) open_files: u32,
+    /// Queue pairs of the worker's card.
+    pub(crate) queue_pairs: u32,
+}
+
 /// What a job needs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Size {
@@ -81,6 +102,7 @@ pub(crate) struct Size {
     /// Time of a step, in ms.
     pub(crate) step_ms: f64,
     pub(crate) tiers: [Tier; 3],
+    pub(crate) sessions: Sessions,
     /// Networks that are too slow whatever the number of nodes, in words.
     pub(crate) short: Vec<String>,
 }
@@ -120,6 +142,7 @@ pub(crate) fn size(
         link_cpu_s: if job.link == "tcp" { TCP_CPU_S_PER_GB } else { 0.0 },
     };
     let tiers = [flow.storage(), flow.augment(core.as_ref()), flow.trainer()];
+    let sessions = Sessions::of(&job, tiers[1].nodes);
     let nic = hardware.nic_gbit / 8.0 * hardware.busy;
     let short = tiers.iter().filter(|tier| tier.in_gb_per_s > nic && flow.crosses_network());
     let short = short.map(|tier| {
@@ -129,9 +152,17 @@ pub(crate) fn size(
             tier.name, tier.in_gb_per_s
         )
     });
+    let crowd = (sessions.of_worker > job.sessions_max).then(|| {
+        let Sessions { of_worker, .. } = sessions;
+        format!(
+            "a worker has {of_worker} sessions and takes {}: raise augment.sessions_max",
+            job.sessions_max
+        )
+    });
     Size {
         recipe: name.to_owned(),
-        short: short.collect(),
+        short: short.chain(crowd).collect(),
+        sessions,
         photos,
         hardware,
         core,
@@ -146,6 +177,18 @@ pub(crate) fn size(
 /// share of their time for which they render. They are planned to be busy for [`PLANNED_BUSY`] of it.
 pub(crate) fn workers_for(times: f64, busy_workers: f64) -> u64 {
     largest(&[(times * busy_workers / PLANNED_BUSY, "cores")]).0.into()
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    fn of(job: &Job, workers: u32) -> Self {
+        let most = if job.workers_max == 0 { workers } else { job.workers_max };
+        let of_rank = most.min(workers);
+        let of_worker = (u64::from(job.ranks) * u64::from(of_rank)).div_ceil(workers.into()) as u32;
+        let queue_pairs = if job.link == "rdma" { of_worker * job.queue_pairs } else { 0 };
+        Self { of_rank, of_worker, open_files: of_worker * FILES_PER_SESSION as u32, queue_pairs }
+    }
 }
 
 // === impl Flow ===
@@ -275,6 +318,9 @@ mod tests {
             slots: 8,
             shuffle_block: 10,
             augment_staging_bytes: 0.25e9,
+            workers_max: 16,
+            sessions_max: 4096,
+            queue_pairs: 2,
         }
     }
 
@@ -333,6 +379,22 @@ mod tests {
         let shared = sized(Job { link: "shm".into(), ..job() }, HARDWARE, 400.0);
         near(shared.tiers[2].shm_gb, 8.0 * 8.0 * slot / 1e9);
         near(shared.tiers[1].memory_gb, (32.0 * 64e6 + 0.25e9 + 256e6) / 1e9);
+    }
+
+    #[test]
+    fn sessions_grow_with_ranks_and_not_with_workers() {
+        let sessions = |job: Job, workers| {
+            let Sessions { of_rank, of_worker, queue_pairs, .. } = Sessions::of(&job, workers);
+            (of_rank, of_worker, queue_pairs)
+        };
+        let of = |ranks| Job { ranks, ..job() };
+        assert_eq!(sessions(of(288), 10), (10, 288, 0));
+        assert_eq!(sessions(of(10_000), 1000), (16, 160, 0));
+        assert_eq!(sessions(Job { workers_max: 0, ..of(1000) }, 100), (100, 1000, 0));
+        assert_eq!(sessions(Job { link: "rdma".into(), ..of(1000) }, 100), (16, 160, 320));
+        let crowded = sized(Job { ranks: 5000, ..job() }, HARDWARE, 4000.0);
+        let said = crowded.short.iter().any(|line| line.contains("raise augment.sessions_max"));
+        assert!(said, "{:?} {:?}", crowded.short, crowded.sessions);
     }
 
     #[test]

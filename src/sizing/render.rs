@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::model::{Size, Tier};
+use headwater_core::pluralize;
+
+use super::model::{Sessions, Size, Tier};
 
 /// For people.
 pub(crate) fn text(size: &Size) -> String {
@@ -55,6 +57,13 @@ pub(crate) fn text(size: &Size) -> String {
         text.push('\n');
     }
     text += "cores, GB/s and GB are those of one node, GPUs those of the tier\n";
+    let Sessions { of_rank, of_worker, open_files, queue_pairs } = size.sessions;
+    let _ = writeln!(
+        text,
+        "a rank has sessions with {}, a worker with {}: {open_files} open files, {queue_pairs} queue pairs",
+        pluralize(u64::from(of_rank), "worker"),
+        pluralize(u64::from(of_worker), "rank"),
+    );
     for line in &size.short {
         let _ = writeln!(text, "too slow: {line}");
     }

@@ -10,7 +10,7 @@ use headwater_core::{Digest, Digester, Manifest, ShardEntry};
 
 use crate::config::index_fallback_dir;
 use crate::find::find_places;
-use crate::format::{Format, Formats, Opened, Outline};
+use crate::format::{Format, Formats, Formatted, Opened, Outline};
 use crate::kept::KeptIndices;
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
@@ -122,11 +122,10 @@ pub(crate) fn index_datasets(
     for dataset in &config.datasets {
         let mut formats = Formats::new(config, dataset, kept.clone());
         let places = find_places(&dataset.shards, sources)?;
+        let places = formats.of_all(places)?;
         found.push((dataset.name.clone(), places.len()));
-        for place in places {
-            let format = formats.of(&place)?;
-            origins.push(Arc::new(Origin { place, format }));
-        }
+        let of_place = |Formatted { place, format, .. }| Arc::new(Origin { place, format });
+        origins.extend(places.into_iter().map(of_place));
     }
     let mut outlines = outline_all(&origins, config.reads.readers, tell)?.into_iter().zip(origins);
     let mut datasets = Vec::new();
@@ -179,12 +178,13 @@ pub fn first_place(
 ) -> Result<FirstPlace, StorageError> {
     let places = find_places(&dataset.shards, &Sources::new(config))?;
     let kept = Arc::new(KeptIndices::new(config.index_dir.clone(), index_fallback_dir()));
-    let Some(first) = places.first() else {
+    let places = Formats::new(config, dataset, kept).of_all(places)?;
+    let Some(Formatted { place, format, .. }) = places.first() else {
         return Err(StorageError::NoMatch { pattern: dataset.shards.join(", ") });
     };
-    let outlines = Formats::new(config, dataset, kept).of(first)?.outlines(first)?;
+    let outlines = format.outlines(place)?;
     let samples = outlines.iter().map(|outline| u64::from(outline.samples)).sum();
-    Ok(FirstPlace { places: places.len(), name: first.name(), samples })
+    Ok(FirstPlace { places: places.len(), name: place.name(), samples })
 }
 
 /// The outlines of all places, in their order.

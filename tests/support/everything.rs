@@ -52,7 +52,7 @@ fn aligned() -> Value {
 pub fn recipe() -> Recipe {
     let mut recipe = Recipe::preset("imagenet-train", Dtype::U8).expect("a preset");
     (recipe.tensors[0].height, recipe.tensors[0].width) = (SIDE, SIDE);
-    recipe.tensors[0].views[0].crop = CropSpec::Resize;
+    recipe.tensors[0].views[0].crop = CropSpec::Resize {};
     recipe.fields = serde_json::from_value(fields()).expect("fields");
     recipe.boxes = vec![serde_json::from_value(boxes()).expect("boxes")];
     recipe.aligned = vec![serde_json::from_value(aligned()).expect("a tensor")];

@@ -1,4 +1,4 @@
-//! The launcher's word on which rank a process is. It holds where nothing else says the rank.
+//! The launcher's word on which rank of which job a process is. It holds where nothing else says it.
 
 use figment::Figment;
 
@@ -9,6 +9,9 @@ use crate::setting::Setting;
 const RANK_KEY: &str = "receiver.rank";
 const WORLD_SIZE_KEY: &str = "receiver.world_size";
 const KEYS: [&str; 2] = [RANK_KEY, WORLD_SIZE_KEY];
+const JOB_KEY: &str = "receiver.job";
+/// SLURM's number of the job, in batch scripts, too: `headwater monitor --job` takes it.
+const SLURM_JOB: &str = "SLURM_JOB_ID";
 
 /// Where launchers say rank and number of ranks, best first: torchrun and its like, Open MPI, MVAPICH, SLURM, MPICH
 /// and Intel MPI. `headwater.distributed` has the same.
@@ -31,6 +34,7 @@ const SLURM_STEPS_MAX: u32 = 0xffff_fff0;
 pub(crate) struct Launched {
     /// Rank and number of ranks, and who says so; `None`: nobody.
     ranks: [Option<(u32, String)>; 2],
+    job: Option<String>,
     /// Why a receiver may not open.
     fault: Option<String>,
     /// A sentence for the log.
@@ -51,16 +55,16 @@ pub(crate) struct Taken {
 
 /// Whether a launcher may set a key.
 pub(crate) fn sets(key: &str) -> bool {
-    KEYS.contains(&key)
+    KEYS.contains(&key) || key == JOB_KEY
 }
 
 // === impl Launched ===
 
 impl Launched {
     /// By whoever says it in this process, where a group of processes is made already.
-    pub(crate) fn by(origin: &str, rank: u32, world_size: u32) -> Self {
+    pub(crate) fn by(self, origin: &str, [rank, world_size]: [u32; 2]) -> Self {
         let ranks = [rank, world_size].map(|number| (number, origin.to_owned()));
-        Self { ranks: ranks.map(Some), ..Self::default() }
+        Self { ranks: ranks.map(Some), job: self.job, ..Self::default() }
     }
 
     /// By the first launcher whose variables say both. An empty variable is not set.
@@ -77,7 +81,8 @@ impl Launched {
                 Err(format!("{name}: `{text}` is not a number of ranks: {error}"))
             }
         };
-        let mut found = Self::default();
+        let job = value(SLURM_JOB).map(str::to_owned);
+        let mut found = Self { job, ..Self::default() };
         for names in LAUNCHERS {
             let [rank, world_size] = match (number(names[0]), number(names[1])) {
                 (Ok(rank), Ok(world_size)) => [rank, world_size],
@@ -127,6 +132,14 @@ impl Launched {
 
     /// What is taken of it where the configuration, without its say, is this.
     pub(crate) fn over(self, figment: &Figment) -> Taken {
+        let job = self.job.clone().filter(|_| is_default(figment, JOB_KEY));
+        let job = job.map(|job| Setting::typed(SLURM_JOB, JOB_KEY, job));
+        let mut taken = self.rank_over(figment);
+        taken.settings.extend(job);
+        taken
+    }
+
+    fn rank_over(self, figment: &Figment) -> Taken {
         let is_set = KEYS.map(|key| !is_default(figment, key));
         let number = |key: &str| figment.extract_inner::<u32>(key).ok();
         let (takes, fault) = match is_set {
@@ -186,6 +199,22 @@ mod tests {
         );
         let error = ranks(&[("RANK", "one"), ("WORLD_SIZE", "2")]).expect_err("no number");
         assert!(error.contains("RANK: `one` is not a number of ranks"), "{error}");
+    }
+
+    #[test]
+    fn a_job_of_slurm_has_its_number_and_another_name_stays() {
+        let job = |variables: &[(&str, &str)], name: Option<&str>| {
+            let keys = name.map(|name| figment::util::nest(JOB_KEY, name.into()));
+            let figment = keys.map_or_else(Figment::new, |keys| {
+                Figment::from(figment::providers::Serialized::defaults(keys))
+            });
+            let settings = read(variables).over(&figment).settings;
+            settings.into_iter().map(|setting| (setting.key, setting.origin)).collect::<Vec<_>>()
+        };
+        let of_slurm = [(JOB_KEY.to_owned(), "SLURM_JOB_ID".to_owned())];
+        assert_eq!(job(&[("SLURM_JOB_ID", "77")], None), of_slurm);
+        assert_eq!(job(&[("SLURM_JOB_ID", "77")], Some("mine")), []);
+        assert_eq!(job(&[("SLURM_JOB_ID", "")], None), []);
     }
 
     #[test]

@@ -172,9 +172,10 @@ impl Loaded {
         let base =
             Layer { name: FROM_DEFAULT.to_owned(), dict: defaults.into_dict().unwrap_or_default() };
         let mut figment = layers.into_iter().fold(Figment::from(base), Figment::merge);
+        let launched = Launched::read(&sources.variables);
         let launched = match &sources.launched {
-            Some((origin, [rank, world_size])) => Launched::by(origin, *rank, *world_size),
-            None => Launched::read(&sources.variables),
+            Some((origin, ranks)) => launched.by(origin, *ranks),
+            None => launched,
         };
         let launched = launched.over(&figment);
         for setting in &launched.settings {

@@ -160,7 +160,7 @@ impl Default for RecipeConfig {
                 local_crops_scale: None,
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
-                fp8: Fp8Scaling::Static,
+                fp8: Fp8Scaling::Static {},
                 fields: Vec::new(),
                 image_ops: Vec::new(),
                 bases: Vec::new(),

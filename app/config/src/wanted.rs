@@ -8,11 +8,9 @@ use headwater_core::{pluralize, serde_words};
 /// `is "eight": give a whole number, 0 or more`; `None` for errors that say it themselves.
 pub(crate) fn wanted(kind: &Kind) -> Option<String> {
     match kind {
-        Kind::InvalidValue(Actual::Unsigned(number), expected) if expected == "u32" => {
-            Some(format!("is {number}: give a whole number, from 0 to {}", u32::MAX))
-        }
         Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-            Some(format!("is {}: give {}", written(actual), serde_words::expected(expected)))
+            let value = written(actual);
+            Some(format!("is {value}: give {}", serde_words::expected_of(&value, expected)))
         }
         Kind::InvalidLength(len, expected) => {
             let expected = serde_words::expected(expected);
@@ -94,6 +92,6 @@ fn written(actual: &Actual) -> String {
         Actual::Seq => "a list".to_owned(),
         Actual::Map | Actual::Enum | Actual::StructVariant => "a table".to_owned(),
         Actual::Unit | Actual::Option => "empty".to_owned(),
-        other => other.to_string(),
+        other => serde_words::written(&other.to_string()).to_owned(),
     }
 }

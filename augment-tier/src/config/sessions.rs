@@ -7,8 +7,10 @@ use headwater_config_derive::Section;
 /// How many receivers there may be, and how long they are waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 pub struct SessionConfig {
-    /// Maximum receivers at the same time.
-    #[key(unit = "sessions", default = 256)]
+    /// Maximum receivers at the same time. A receiver holds sessions with `receiver.workers_max` workers at most, so
+    /// there are ranks x `workers_max` / workers of them. Beyond the maximum a receiver that has no session gets the
+    /// place of one that has many.
+    #[key(unit = "sessions", default = 4096)]
     pub sessions_max: usize,
     /// Time for a receiver to send its hello, in ms.
     #[key(unit = "milliseconds", default = 10_000)]

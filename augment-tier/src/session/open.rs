@@ -106,7 +106,7 @@ impl Session {
 
     /// Takes a sign of life, and says how far others of the stream are.
     pub(crate) fn heard(&self, beat: Heartbeat) -> StreamNews {
-        self.member.heard(beat.step, self.heartbeat)
+        self.member.heard((beat.step, beat.width), self.heartbeat)
     }
 
     /// What all tiers know a lease's spans by.

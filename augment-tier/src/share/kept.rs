@@ -98,10 +98,10 @@ impl Kept {
         &mut self,
         stream: Digest,
         session: u64,
-        step: u64,
+        step_and_width: (u64, u32),
         (heartbeat, now): (Duration, Duration),
     ) -> StreamNews {
-        self.streams.heard(stream, session, step, heartbeat, now)
+        self.streams.heard(stream, session, step_and_width, heartbeat, now)
     }
 
     pub(super) fn claim(

@@ -1,7 +1,7 @@
 use headwater_core::Digest;
 use headwater_core::recipe::JpegDecoder;
 use headwater_proto::WIRE_VERSION;
-use headwater_proto::augment::{PartLease, ToWorker};
+use headwater_proto::augment::{FromWorker, PartLease, SessionHello, ToWorker};
 use headwater_proto::v1::{self, to_worker::Message};
 use headwater_transport::LinkKind;
 use tokio::sync::mpsc;
@@ -134,4 +134,34 @@ async fn one_session_too_many_is_refused_until_another_ends() {
         }
     }
     panic!("the place is not given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_has_no_worker_gets_the_place_of_one_that_has_several() {
+    let storage = TestStorage::start(shards::photos());
+    let mut config = config(&storage);
+    config.sessions.sessions_max = 1;
+    let worker = TestWorker::start_with(config, Gate::default().backend()).await;
+    let of = |rank: u32, sessions_held| {
+        let receiver = format!("test/{rank}");
+        SessionHello { receiver, sessions_held: Some(sessions_held), ..hello(&storage) }
+    };
+    let open = |hello| Receiver::open_with(worker.address, hello, LinkKind::Tcp);
+    let mut first = open(of(0, 3)).await.unwrap();
+    let refused = open(of(1, 2)).await;
+    assert_eq!(refused.err().unwrap().code(), Code::ResourceExhausted, "it has two others");
+    let refused = open(of(2, 0)).await;
+    assert_eq!(refused.err().unwrap().code(), Code::ResourceExhausted, "room is made for it");
+    let told = first.next().await.unwrap();
+    assert!(matches!(told, Some(FromWorker::Credits { credits: 0, draining: true })), "{told:?}");
+    first.ended().await.expect("a session that makes room ends well");
+    // The place is not for whoever comes first.
+    assert!(open(of(1, 2)).await.is_err());
+    for _ in 0..100 {
+        if open(of(2, 0)).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("it does not get its place");
 }

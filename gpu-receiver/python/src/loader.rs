@@ -144,6 +144,8 @@ impl Loader {
             ));
         }
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
+        // Sessions and slots are descriptors, and the usual limit of a shell is 1,024.
+        headwater_access::raise_open_files();
         let target = Target::rank(&options.receiver.job, options.receiver.rank);
         telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;
         warn(py, &options.warnings)?;

@@ -230,7 +230,7 @@ def shards_of(folder, classes, samples=24):
     return folder / "made-*.tar"
 
 
-SORTED = "the samples lie sorted by class: two samples of a batch have one label"
+SORTED = "the samples lie sorted by class: a batch has samples of about"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,11 @@ use headwater_config_derive::Section;
 /// When a part is leased again, and how long workers are waited for.
 #[derive(Clone, Debug, PartialEq, Section)]
 pub struct LeaseConfig {
+    /// Workers that this receiver holds sessions with, of all that there are; 0: all of them. Ranks are spread over
+    /// workers evenly, and a worker that fails is replaced by another one. While all of them are busy and the trainer
+    /// waits, up to four times as many.
+    #[key(unit = "workers", default = 16)]
+    pub workers_max: u32,
     /// Time between two look-ups of workers by `dns:` and `file:`, in ms.
     #[key(unit = "milliseconds", default = 5000)]
     pub workers_refresh_ms: u32,

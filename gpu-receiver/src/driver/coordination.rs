@@ -1,5 +1,7 @@
 //! What needs two parts of the driver: what happened to one of them has consequences for another.
 
+use std::sync::Arc;
+
 use headwater_core::sampler::Restored;
 use headwater_proto::augment::PartLease;
 use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId, Withdrawal};
@@ -132,13 +134,32 @@ impl Driver {
         }
     }
 
-    pub(super) fn look_for_workers(&mut self, workers: Vec<String>) {
+    pub(super) fn look_for_workers(&mut self, workers: Arc<[String]>) {
         let before = self.sessions.set_workers(workers);
         self.meet_workers();
         self.sessions.forget_trials(&before);
     }
 
-    fn meet_workers(&mut self) {
+    /// Moves sessions to workers that are preferred, one at a time, and asks more of them where all are busy.
+    pub(super) fn look_for_moves(&mut self) {
+        let is_short = self.mailbox.ready() == 0 && self.in_flight.ledger().is_short_of_workers();
+        let woken = self.sessions.wake();
+        if self.sessions.look_for_more(is_short) || woken {
+            self.meet_workers();
+        }
+        if let Some((peer, credits)) = self.sessions.find_move() {
+            self.in_flight.on_credits(peer, credits);
+        }
+        let ledger = self.in_flight.ledger();
+        let done = self.sessions.leaving().find(|(peer, _)| ledger.open_leases_of(*peer) == 0);
+        if let Some((peer, address)) = done.map(|(peer, address)| (peer, address.to_owned())) {
+            tracing::info!(worker = address, "session moved to another worker");
+            self.end_session(peer);
+            self.sessions.forget(&address);
+        }
+    }
+
+    pub(super) fn meet_workers(&mut self) {
         for address in self.sessions.stale() {
             self.sessions.forget(&address).into_iter().for_each(|peer| self.end_session(peer));
         }

@@ -1,4 +1,7 @@
 //! Workers coming and going: who there should be, who is there, and what is heard of the others.
+//!
+//! Sessions are held with a part of all workers, see [`crate::subset`]. Where another one is preferred from now on, its
+//! session comes first; then the one that it stands in for gets no more leases, and goes when it has none.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -12,12 +15,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::Outcome;
-use crate::sessions::{SessionShared, keep_session};
+use super::{Outcome, TICK};
+use crate::sessions::{Breadth, Refusal, SessionShared, keep_session, pause_draw};
 use crate::stats::Stats;
+use crate::subset::Subset;
 
 /// Workers that are named one by one.
 const AWAITED_MAX: usize = 8;
+/// Heartbeats in which all workers have to be busy before others are asked.
+const WINDOW_HEARTBEATS: u32 = 5;
 
 /// The sessions of a receiver with its workers.
 pub(super) struct Sessions {
@@ -30,7 +36,10 @@ pub(super) struct Sessions {
     paths: BTreeMap<PeerId, LinkKind>,
     keepers: BTreeMap<String, AbortHandle>,
     /// The workers there should be.
-    workers: Vec<String>,
+    subset: Subset,
+    /// When the next session may be moved, and the next look at how busy workers are.
+    next_move: Instant,
+    busy: Busy,
     /// No batch is wanted of any worker: there are no sessions.
     rests: bool,
     /// Nobody is going to take a batch for now.
@@ -47,9 +56,20 @@ pub(super) struct Sessions {
     paced: bool,
 }
 
+/// How often workers had no room while the trainer waited.
+#[derive(Debug, Default)]
+struct Busy {
+    looks: u32,
+    short: u32,
+}
+
 /// A worker's session as the driver sees it.
 pub(super) struct Session {
     address: String,
+    /// What the worker said last.
+    credits: u32,
+    /// It gets no more leases: another one stands in its place.
+    leaves: bool,
     link: Arc<dyn ReceiverLink>,
     outbox: mpsc::Sender<ToWorker>,
     /// The step of the slowest other receiver of the stream there.
@@ -70,7 +90,8 @@ impl Session {
         leased: Arc<AtomicBool>,
         held: oneshot::Sender<()>,
     ) -> Self {
-        Self { address, link, outbox, slowest: None, leased, _held: held }
+        let (credits, leaves, slowest) = (0, false, None);
+        Self { address, credits, leaves, link, outbox, slowest, leased, _held: held }
     }
 
     pub(super) fn address(&self) -> &str {
@@ -104,9 +125,11 @@ impl Sessions {
         shared: SessionShared,
         leaving: watch::Sender<bool>,
         stats: Arc<Stats>,
+        subset: Subset,
         max_lead: u32,
         rests: bool,
     ) -> Self {
+        let now = Instant::now();
         Self {
             shared: Arc::new(shared),
             leaving,
@@ -114,10 +137,12 @@ impl Sessions {
             open: BTreeMap::new(),
             paths: BTreeMap::new(),
             keepers: BTreeMap::new(),
-            workers: Vec::new(),
+            subset,
+            next_move: now,
+            busy: Busy::default(),
             rests,
             idle: false,
-            alone_since: (!rests).then(Instant::now),
+            alone_since: (!rests).then_some(now),
             refusals: BTreeMap::new(),
             missing: String::new(),
             max_lead: NonZero::new(max_lead),
@@ -143,9 +168,10 @@ impl Sessions {
     pub(super) fn join(
         &mut self,
         peer: PeerId,
-        session: Session,
+        mut session: Session,
         welcome: &SessionWelcome,
     ) -> Option<bool> {
+        session.credits = welcome.credits;
         let kind = session.link.kind();
         let is_gone = self.shared.tries.is_gone(peer, kind)?;
         tracing::info!(
@@ -161,6 +187,7 @@ impl Sessions {
         self.alone_since = None;
         self.refusals.remove(&session.address);
         self.open.insert(peer, session);
+        self.tell_breadth();
         Some(is_gone)
     }
 
@@ -169,20 +196,106 @@ impl Sessions {
         let session = self.open.remove(&peer)?;
         session.link.drop_peer(peer);
         self.stats.on_worker_left(peer);
+        self.tell_breadth();
         if self.open.is_empty() {
             self.alone_since = (!self.rests).then(Instant::now);
         }
         Some(self.open.is_empty())
     }
 
-    /// A session is over, or did not come about.
-    pub(super) fn on_ended(&mut self, address: String, reason: String, hopeless: bool) {
+    /// A session is over, or did not come about. Returns whether others are preferred from now on.
+    pub(super) fn on_ended(
+        &mut self,
+        peer: PeerId,
+        address: String,
+        (reason, hopeless): (String, bool),
+        refusal: Option<Refusal>,
+    ) -> bool {
         if hopeless {
             tracing::error!(worker = address, reason, "worker cannot serve this receiver");
         }
-        if self.keepers.contains_key(&address) {
-            self.refusals.insert(address, reason);
+        if !self.keepers.contains_key(&address) {
+            return false;
         }
+        let draw = pause_draw(&self.shared.hello.receiver, &address, peer.0);
+        let (is_alone, now) = (self.open.is_empty(), Instant::now());
+        let rests = refusal.is_some_and(|refusal| {
+            self.subset.rest(&address, refusal == Refusal::Full, is_alone, draw, now)
+        });
+        self.refusals.insert(address, reason);
+        rests
+    }
+
+    /// Sessions tell workers how many there are, and how many there may be.
+    fn tell_breadth(&self) {
+        let Breadth { held, width } = &self.shared.breadth;
+        held.store(self.open.len() as u32, Ordering::Relaxed);
+        width.store(self.subset.width() as u32, Ordering::Relaxed);
+        self.stats.on_workers_known(self.subset.workers().len());
+    }
+
+    /// A worker takes other numbers of leases. Returns what it is given.
+    pub(super) fn on_credits(&mut self, peer: PeerId, credits: u32) -> u32 {
+        let Some(session) = self.open.get_mut(&peer) else { return 0 };
+        session.credits = credits;
+        if session.leaves { 0 } else { credits }
+    }
+
+    /// Looks, once each heartbeat, whether a session stands in for another one that stands now; the first such one gets
+    /// no more leases from now on. Also whether one that had to go is wanted again.
+    pub(super) fn find_move(&mut self) -> Option<(PeerId, u32)> {
+        let now = Instant::now();
+        if now < self.next_move || self.rests {
+            return None;
+        }
+        self.next_move = now + self.shared.heartbeat;
+        let wanted = self.subset.wanted(self.open.is_empty());
+        let stands = |address: &&String| {
+            self.open.values().any(|session| session.address == **address && !session.leaves)
+        };
+        let all_stand = wanted.iter().all(stands);
+        let is_wanted = |session: &Session| wanted.contains(&&session.address);
+        let (&peer, session) = self.open.iter().find(|(_, session)| match session.leaves {
+            true => is_wanted(session) || !all_stand,
+            false => all_stand && !is_wanted(session),
+        })?;
+        let (leaves, credits) = (!session.leaves, session.credits);
+        if leaves {
+            self.stats.on_session_moved();
+        }
+        self.open.get_mut(&peer)?.leaves = leaves;
+        Some((peer, if leaves { 0 } else { credits }))
+    }
+
+    /// Sessions that get no more leases, with their workers.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = (PeerId, &str)> {
+        let leaving = self.open.iter().filter(|(_, session)| session.leaves);
+        leaving.map(|(&peer, session)| (peer, session.address.as_str()))
+    }
+
+    /// Counts whether the trainer waits while all workers are busy. Returns whether others are wanted beside them.
+    pub(super) fn look_for_more(&mut self, is_short: bool) -> bool {
+        self.busy.looks += 1;
+        self.busy.short += u32::from(is_short);
+        let Busy { looks, short } = self.busy;
+        let window = self.shared.heartbeat * WINDOW_HEARTBEATS;
+        if TICK * looks < window {
+            return false;
+        }
+        self.busy = Busy::default();
+        // Nearly always.
+        let widens = short * 10 >= looks * 9 && !self.open.is_empty() && self.subset.widen();
+        if widens {
+            let width = self.subset.width();
+            tracing::info!(width, "all workers are busy and the trainer waits: more are asked");
+            self.tell_breadth();
+        }
+        widens
+    }
+
+    /// Whether workers that were left alone for a while may be tried again.
+    pub(super) fn wake(&mut self) -> bool {
+        self.subset.wake(Instant::now())
     }
 
     /// A link says that it is gone for a peer. Returns whether it is the one that the peer took: each peer was
@@ -208,6 +321,15 @@ impl Sessions {
         let Some(session) = self.open.get_mut(&peer) else { return false };
         session.slowest = slowest;
         true
+    }
+
+    /// With how many workers another receiver of the stream would have sessions. Returns whether these are more.
+    pub(super) fn on_width(&mut self, width: u32) -> bool {
+        let wider = self.subset.widen_to(width);
+        if wider {
+            self.tell_breadth();
+        }
+        wider
     }
 
     /// Whether the batch of this job-wide step has to wait: this receiver is `receiver.max_lead` steps before the
@@ -250,14 +372,17 @@ impl Sessions {
     }
 
     /// The workers there should be, once they are needed. Returns those before.
-    pub(super) fn set_workers(&mut self, workers: Vec<String>) -> Vec<String> {
-        std::mem::replace(&mut self.workers, workers)
+    pub(super) fn set_workers(&mut self, workers: Arc<[String]>) -> Arc<[String]> {
+        let before = self.subset.set_workers(workers);
+        self.tell_breadth();
+        before
     }
 
     /// Forgets which links failed with these workers, where they are none any more.
     pub(super) fn forget_trials(&self, before: &[String]) {
         // Not where this receiver only rests: it would try anew what has failed.
-        for address in before.iter().filter(|address| !self.workers.contains(address)) {
+        let there = self.subset.workers();
+        for address in before.iter().filter(|address| !there.contains(address)) {
             self.shared.trials.forget(address);
         }
     }
@@ -267,14 +392,21 @@ impl Sessions {
         self.missing = reason;
     }
 
-    fn wanted(&self) -> &[String] {
-        if self.rests { &[] } else { &self.workers }
+    /// Those with which there should be sessions now.
+    fn wanted(&self) -> Vec<&String> {
+        if self.rests { Vec::new() } else { self.subset.wanted(self.open.is_empty()) }
     }
 
-    /// Workers that are kept and not wanted any more.
+    /// Workers that are kept and not wanted any more: they are gone, or there is no session, and others are preferred.
     pub(super) fn stale(&self) -> Vec<String> {
-        let stale = self.keepers.keys().filter(|address| !self.wanted().contains(address));
-        stale.cloned().collect()
+        let wanted = self.wanted();
+        let has_session = |address: &String| {
+            !self.rests
+                && self.open.values().any(|session| session.address == *address)
+                && self.subset.workers().contains(address)
+        };
+        let stale = self.keepers.keys().filter(|address| !wanted.contains(address));
+        stale.filter(|address| !has_session(address)).cloned().collect()
     }
 
     /// Keeps no session with a worker any more. Returns the peers whose sessions are to be ended.
@@ -289,7 +421,8 @@ impl Sessions {
 
     /// Begins to keep a session with each worker that is wanted.
     pub(super) fn keep(&mut self, tasks: &mut JoinSet<Outcome>) {
-        for address in self.wanted().to_vec() {
+        let wanted: Vec<String> = self.wanted().into_iter().cloned().collect();
+        for address in wanted {
             if !self.keepers.contains_key(&address) {
                 let session = keep_session(Arc::clone(&self.shared), address.clone());
                 let keeper = tasks.spawn(async move {

@@ -17,7 +17,7 @@ use crate::host::HostWord;
 use crate::ledger::{FinishedBatch, Serial};
 use crate::mailbox::Found;
 use crate::sample_order::Plan;
-use crate::sessions::{DialError, Opened};
+use crate::sessions::{DialError, Opened, Refusal};
 use crate::simulation::idle_link;
 use crate::slots::SlotMaker;
 use crate::stall::LastPart;
@@ -38,11 +38,15 @@ impl Dial for Nobody {
         _: &[Arc<dyn ReceiverLink>],
     ) -> Result<Opened, DialError> {
         match address {
-            "token:1" => Err(DialError { reason: "the token is wrong".into(), hopeless: true }),
-            "closed:1" => Err(DialError { reason: "connection refused".into(), hopeless: false }),
+            "token:1" => Err(refused("the token is wrong", true)),
+            "closed:1" => Err(refused("connection refused", false)),
             _ => std::future::pending().await,
         }
     }
+}
+
+fn refused(reason: &str, hopeless: bool) -> DialError {
+    DialError { reason: reason.into(), hopeless, refusal: Refusal::Other }
 }
 
 fn order(recipe: &Recipe) -> (Arc<SampleOrder>, Arc<Manifest>) {
@@ -194,7 +198,7 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
 async fn a_receiver_without_workers_says_whom_it_waits_for_and_what_keeps_each() {
     let config = ReceiverConfig {
         batch_samples: 4,
-        leases: LeaseConfig { worker_wait_ms: 7000, ..LeaseConfig::default() },
+        leases: LeaseConfig { worker_wait_ms: 7000, workers_max: 0, ..LeaseConfig::default() },
         ..ReceiverConfig::default()
     };
     let (driver, handle, inbox) = make(&config);
@@ -213,7 +217,7 @@ async fn a_receiver_without_workers_says_whom_it_waits_for_and_what_keeps_each()
     assert!(said.contains(" s: `dns:workers:1` gives no addresses: no such name; start"), "{said}");
 
     command(Command::WorkersMissing(String::new())).await.expect("a driver");
-    let workers = ["closed:1", "silent:1", "token:1"].map(str::to_owned).to_vec();
+    let workers = ["closed:1", "silent:1", "token:1"].map(str::to_owned).into();
     command(Command::SetWorkers(workers)).await.expect("a driver");
     let said = wait().await;
     let each =
@@ -240,7 +244,10 @@ async fn nothing_is_kept_of_a_hundred_thousand_failed_sessions() {
         assert_eq!(shared.tries.open(), 1);
         drop(open);
         let (address, reason) = ("dead:1".to_owned(), "connection refused".to_owned());
-        driver.on_session(peer, SessionEvent::Ended { address, reason, hopeless: false });
+        driver.on_session(
+            peer,
+            SessionEvent::Ended { address, reason, hopeless: false, refusal: Some(Refusal::Other) },
+        );
         driver.on_path_gone(peer, LinkKind::Tcp, "dropped");
     }
     assert_eq!(shared.tries.open(), 0);
@@ -276,7 +283,7 @@ async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_wo
     let end = Position { epoch: 1, step: 250 };
     let (mut driver, _handle, _inbox) = make(&config);
     let shared = Arc::clone(driver.sessions.shared());
-    driver.look_for_workers(vec!["a:1".into()]);
+    driver.look_for_workers(["a:1".into()].into());
     let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
     for turn in 0..2 {
         let open = shared.tries.begin(&[]);
@@ -296,7 +303,7 @@ async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_wo
         assert_eq!(is_left(&driver), [true; 3]);
         assert_eq!(given_up.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         // Workers that are found meanwhile are there when they are needed.
-        driver.look_for_workers(vec!["a:1".into()]);
+        driver.look_for_workers(["a:1".into()].into());
         assert_eq!(is_left(&driver), [true; 3]);
         match turn {
             0 => driver.on_event(idle(false)),
@@ -342,10 +349,13 @@ async fn what_is_known_of_a_worker_goes_with_its_address() {
     let shared = Arc::clone(driver.sessions.shared());
     for number in 0..1000 {
         let address = format!("silent-{number}:1");
-        driver.look_for_workers(vec![address.clone()]);
+        driver.look_for_workers([address.clone()].into());
         shared.trials.on_end(&address, LinkKind::Rdma, false, Instant::now());
         let reason = String::new();
-        driver.on_session(PeerId(0), SessionEvent::Ended { address, reason, hopeless: false });
+        driver.on_session(
+            PeerId(0),
+            SessionEvent::Ended { address, reason, hopeless: false, refusal: Some(Refusal::Other) },
+        );
     }
     let [_, keepers, _, refusals] = driver.sessions.kept();
     assert_eq!([keepers, refusals, shared.trials.in_vain()], [1; 3]);
@@ -356,14 +366,14 @@ async fn links_that_failed_are_left_out_after_a_rest_too() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
     let shared = Arc::clone(driver.sessions.shared());
     let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
-    driver.look_for_workers(vec!["a:1".into(), "b:1".into()]);
+    driver.look_for_workers(["a:1".into(), "b:1".into()].into());
     for address in ["a:1", "b:1"] {
         shared.trials.on_end(address, LinkKind::Rdma, false, Instant::now());
     }
     driver.on_event(idle(true));
     assert_eq!(driver.sessions.kept(), [0; 4]);
     assert_eq!(shared.trials.in_vain(), 2);
-    driver.look_for_workers(vec!["b:1".into()]);
+    driver.look_for_workers(["b:1".into()].into());
     assert_eq!(shared.trials.in_vain(), 1, "one is no worker any more");
     driver.on_event(idle(false));
     assert_eq!((driver.sessions.kept()[1], shared.trials.in_vain()), (1, 1));

@@ -17,6 +17,7 @@ mod worker;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use headwater_core::part::PartScope;
 use headwater_core::{Backoff, Digest, Layout, SampleRef};
@@ -261,6 +262,23 @@ impl Ledger {
     #[must_use]
     pub fn open_leases(&self) -> usize {
         self.leases.len()
+    }
+
+    /// Leases of a worker that it has not answered.
+    #[must_use]
+    pub fn open_leases_of(&self, peer: PeerId) -> u32 {
+        self.workers.get(&peer).map_or(0, |worker| worker.open)
+    }
+
+    /// Whether parts wait because each worker has as many leases as it takes.
+    #[must_use]
+    pub fn is_short_of_workers(&self) -> bool {
+        self.workers.values().all(|worker| worker.open >= worker.credits)
+            && self
+                .batches
+                .iter()
+                .flat_map(|batch| &batch.parts)
+                .any(|part| part.is_due(Duration::MAX))
     }
 
     /// The workers that are there.

@@ -126,6 +126,11 @@ impl Receiver {
         host: Option<OwnedFd>,
     ) -> Result<(), ReceiverError> {
         let access = Access::open(&self.config.security)?;
+        if access.encrypts_data()
+            && let Err(reason) = access.check_name(&self.config.link_settings.tcp_host())
+        {
+            tracing::warn!(reason, "no worker will accept this receiver's tcp link");
+        }
         let layout = Layout::largest(&self.recipe, self.config.batch_samples);
         let slots_bytes = layout.len_bytes() * self.config.window.slots_limit() as u64;
         let twins = DeviceSlots::open(

@@ -27,6 +27,8 @@ pub(super) enum Weather {
     Harsh,
     /// One worker comes or goes every half minute: 40, then 48, then 36 of them.
     Elastic,
+    /// The last worker comes when all others have their sessions.
+    Grown,
     /// See [`super::wedged`].
     Wedged(Wedge),
 }
@@ -58,6 +60,8 @@ pub(super) struct Outcome {
     pub(super) leases_of: Vec<u64>,
     /// Parts of trials.
     pub(super) made: MadeParts,
+    /// The most sessions that each worker had at once.
+    pub(super) sessions_of: Vec<usize>,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
     waits: Vec<(&'static str, Vec<Duration>)>,
     /// Digest of all deliveries with their times.
@@ -82,6 +86,8 @@ const SCHEDULE: [(u64, &str); 6] = [
 /// Workers that come later in [`Weather::Elastic`], and how often one comes or goes.
 const LATER: Range<usize> = 40..48;
 const CHANGE: Duration = Duration::from_secs(30);
+/// When the last worker comes in [`Weather::Grown`].
+const GROWN_AFTER: Duration = Duration::from_secs(5);
 
 /// Runs a fleet through an epoch on virtual time.
 pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
@@ -94,6 +100,7 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         let fleet = Arc::new(Fleet::new(config));
         let hidden = match weather {
             Weather::Wedged(wedge) => wedge.begin(&fleet.world),
+            Weather::Grown => fleet.config.workers - 1,
             Weather::Calm | Weather::Storm | Weather::Harsh | Weather::Elastic => usize::MAX,
         };
         if weather == Weather::Elastic {
@@ -125,6 +132,10 @@ async fn happen(weather: Weather, fleet: Arc<Fleet>) {
         Weather::Storm => storm(fleet).await,
         Weather::Harsh => lose_two_by_two(fleet).await,
         Weather::Elastic => grow_and_shrink(fleet).await,
+        Weather::Grown => {
+            sleep(GROWN_AFTER).await;
+            fleet.tell_workers(|_| false).await;
+        }
         Weather::Wedged(wedge) => wedge.go_on(&fleet).await,
     }
 }
@@ -250,6 +261,7 @@ impl Outcome {
             longest_wait: longest_wait(trainers),
             made: shares.map(Shares::made).unwrap_or_default(),
             leases_of: fleet.world.workers.iter().map(|worker| load(&worker.leases)).collect(),
+            sessions_of: fleet.world.workers.iter().map(|worker| worker.most_sessions()).collect(),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,
         }

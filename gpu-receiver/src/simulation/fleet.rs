@@ -30,7 +30,7 @@ use crate::mailbox::Mailbox;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
-use crate::sessions::{Dial, DialError, Opened};
+use crate::sessions::{Dial, DialError, Opened, Refusal};
 use crate::setup::pass_on;
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::Stats;
@@ -54,8 +54,10 @@ pub(super) struct FleetConfig {
     pub(super) seed: u64,
     pub(super) receivers: usize,
     pub(super) workers: usize,
-    /// Number of workers that one receiver hears of.
-    pub(super) workers_each: usize,
+    /// Workers that a receiver holds sessions with; 0: all. It hears of all of them.
+    pub(super) workers_max: u32,
+    /// Sessions that a worker takes.
+    pub(super) sessions_max: usize,
     pub(super) storage_nodes: usize,
     pub(super) steps: u64,
     /// Messages that may be on their way to one worker.
@@ -110,13 +112,15 @@ impl FleetConfig {
     /// As many as there are receivers, in proportion.
     pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
         let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
-        let (workers_each, outbox, credits) = (16, MESSAGES, CREDITS);
+        let (workers_max, sessions_max) = (16, 4096);
+        let (outbox, credits) = (MESSAGES, CREDITS);
         let trials = None;
         Self {
             seed,
             receivers,
             workers,
-            workers_each,
+            workers_max,
+            sessions_max,
             storage_nodes,
             steps,
             outbox,
@@ -147,12 +151,6 @@ impl FleetConfig {
         let late = self.comes_and_goes() && rank % 5 == 3;
         if late { LATE * (1 + rank as u32 % 3) } else { Duration::ZERO }
     }
-
-    /// The workers of a receiver: a window over all of them, so that each has as many receivers.
-    fn workers_of(&self, receiver: usize) -> impl Iterator<Item = usize> {
-        let (first, all) = (receiver * self.workers / self.receivers, self.workers);
-        (0..self.workers_each.min(all)).map(move |i| (first + i) % all)
-    }
 }
 
 // === impl World ===
@@ -168,7 +166,9 @@ impl World {
         };
         Self {
             scene: Arc::new(scene),
-            workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
+            workers: (0..config.workers)
+                .map(|number| Arc::new(Worker::new(number, config.sessions_max)))
+                .collect(),
             outbox: config.outbox,
             credits: config.credits,
             shares: config.trials.is_some(),
@@ -201,7 +201,12 @@ impl Dial for ModelDial {
         hello: SessionHello,
         _links: &[Arc<dyn ReceiverLink>],
     ) -> Result<Opened, DialError> {
-        let refused = |reason: &str| DialError { reason: reason.to_owned(), hopeless: false };
+        let failed = |reason: &str, refusal| DialError {
+            reason: reason.to_owned(),
+            hopeless: false,
+            refusal,
+        };
+        let refused = |reason: &str| failed(reason, Refusal::Other);
         let number = address.trim_start_matches("worker-").trim_end_matches(":7402");
         let worker = &self.world.workers[number.parse::<usize>().expect("a worker's number")];
         self.world.scene.network.pass(self.receiver, worker.number).await;
@@ -215,6 +220,12 @@ impl Dial for ModelDial {
         let kind = if near { LinkKind::Shm } else { LinkKind::Tcp };
         let link = self.world.link(self.receiver, kind).expect("links before sessions");
         let peer = link.connect(&hello.session_key).ok_or_else(|| refused("unknown key"))?;
+        let held = hello.sessions_held;
+        let Some(seat) = worker.enter(&hello.receiver, held, self.world.scene.started.elapsed())
+        else {
+            self.world.scene.network.pass(self.receiver, worker.number).await;
+            return Err(failed("as many sessions as may be", Refusal::Full));
+        };
         count(&self.world.scene.network.counts.sessions);
         let (outbox, worker_inbox) = mpsc::channel(self.world.outbox);
         let (worker_outbox, inbox) = mpsc::channel::<Result<FromWorker, String>>(MESSAGES);
@@ -227,6 +238,7 @@ impl Dial for ModelDial {
                 stream: hello.stream,
                 heartbeat,
                 link,
+                seat,
                 inbox: worker_inbox,
                 outbox: worker_outbox,
             },
@@ -287,23 +299,27 @@ impl Fleet {
     async fn start_later(&self, rank: usize, late: Duration) -> Trainer {
         sleep(late).await;
         let trainer = self.start_receiver(rank);
-        self.tell(rank, |_| false).await;
+        self.tell(rank, &self.workers(|_| false)).await;
         trainer
     }
 
     /// Tells every receiver which workers there are, less those that are left out.
     pub(super) async fn tell_workers(&self, left_out: impl Fn(usize) -> bool) {
+        let list = self.workers(left_out);
         let ranks: Vec<usize> = self.drivers().keys().copied().collect();
         for rank in ranks {
-            self.tell(rank, &left_out).await;
+            self.tell(rank, &list).await;
         }
     }
 
-    async fn tell(&self, rank: usize, left_out: impl Fn(usize) -> bool) {
-        let there = self.config.workers_of(rank).filter(|worker| !left_out(*worker));
-        let list = there.map(|worker| format!("worker-{worker}:7402")).collect();
+    fn workers(&self, left_out: impl Fn(usize) -> bool) -> Arc<[String]> {
+        let there = (0..self.config.workers).filter(|worker| !left_out(*worker));
+        there.map(|worker| format!("worker-{worker}:7402")).collect()
+    }
+
+    async fn tell(&self, rank: usize, list: &Arc<[String]>) {
         let events = self.drivers()[&rank].events.clone();
-        events.send(Event::Command(Command::SetWorkers(list))).await.ok();
+        events.send(Event::Command(Command::SetWorkers(Arc::clone(list)))).await.ok();
     }
 
     /// Ends a receiver.
@@ -338,6 +354,7 @@ impl Fleet {
                 ..WindowConfig::default()
             },
             leases: LeaseConfig {
+                workers_max: self.config.workers_max,
                 attempts_max: 1000,
                 worker_wait_ms: 3_600_000,
                 ..LeaseConfig::default()

@@ -7,7 +7,7 @@ use super::{is_full, replayable, seeds};
 const STEPS: u64 = 400;
 fn config(seed: u64, trials: usize) -> FleetConfig {
     let all = FleetConfig::of(seed, trials, STEPS);
-    FleetConfig { workers: 40, workers_each: 40, trials: Some(Trials::default()), ..all }
+    FleetConfig { workers: 40, workers_max: 0, trials: Some(Trials::default()), ..all }
 }
 
 /// Of the parts of one trial: those made more than once, and those of them that a worker still had.
@@ -44,7 +44,7 @@ fn workers_and_trials_that_come_and_go_leave_97_in_100_parts_made_once() {
     let steps = if is_full() { 1500 } else { 600 };
     for seed in seeds(if is_full() { 3 } else { 1 }) {
         let elastic =
-            FleetConfig { workers: 48, workers_each: 48, steps, trials, ..config(seed, 20) };
+            FleetConfig { workers: 48, workers_max: 0, steps, trials, ..config(seed, 20) };
         let outcome = replayable(&elastic, Weather::Elastic);
         let (again, moved) = made_again(&outcome, steps);
         assert!(again <= 0.03, "seed {seed}: {again:.4} of the parts made again");

@@ -1,11 +1,12 @@
 //! Modelled workers: sessions, credits, heartbeats and drains as the real ones have them, with a
 //! modelled time for reading and decoding.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headwater_core::seats::{Full, Seats};
 use headwater_core::streams::Streams;
 use headwater_core::{Digest, SampleRef};
 use headwater_proto::augment::{
@@ -51,6 +52,7 @@ pub(super) struct Worker {
     /// Leases that it was given.
     pub(super) leases: AtomicU64,
     streams: Mutex<Streams>,
+    roster: Mutex<Roster>,
 }
 
 /// Leases that a receiver has withdrawn.
@@ -63,8 +65,33 @@ pub(super) struct Session {
     pub(super) stream: Digest,
     pub(super) heartbeat: Duration,
     pub(super) link: Arc<ModelLink>,
+    pub(super) seat: Seat,
     pub(super) inbox: mpsc::Receiver<ToWorker>,
     pub(super) outbox: mpsc::Sender<Result<FromWorker, String>>,
+}
+
+/// One of the sessions that a worker may have, until dropped.
+pub(super) struct Seat {
+    worker: Arc<Worker>,
+    session: u64,
+    /// Set to have it leave.
+    leave: watch::Receiver<bool>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut roster = self.worker.roster();
+        roster.seats.leave(self.session);
+        roster.leave.remove(&self.session);
+    }
+}
+
+/// The sessions of a worker.
+struct Roster {
+    seats: Seats,
+    begun: u64,
+    most: usize,
+    leave: BTreeMap<u64, watch::Sender<bool>>,
 }
 
 /// Name of a sample, as provenance has it.
@@ -84,11 +111,48 @@ impl Drop for Closing<'_> {
 // === impl Worker ===
 
 impl Worker {
-    pub(super) fn new(number: usize) -> Self {
+    pub(super) fn new(number: usize, sessions_max: usize) -> Self {
+        let (seats, leave) = (Seats::new(sessions_max), BTreeMap::new());
+        let roster = Mutex::new(Roster { seats, begun: 0, most: 0, leave });
         let health = watch::Sender::new(Health::Serves);
         let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
         let streams = Mutex::default();
-        Self { number, health, threads, slowness, leases: AtomicU64::new(0), streams }
+        Self { number, health, threads, slowness, leases: AtomicU64::new(0), streams, roster }
+    }
+
+    /// A place for a session, if one is free for this receiver.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        receiver: &str,
+        held: Option<u32>,
+        now: Duration,
+    ) -> Option<Seat> {
+        let mut roster = self.roster();
+        let session = roster.begun;
+        roster.begun += 1;
+        match roster.seats.enter(session, receiver, held, now) {
+            Ok(()) => {
+                let (ask, leave) = watch::channel(false);
+                roster.leave.insert(session, ask);
+                roster.most = roster.most.max(roster.seats.taken());
+                Some(Seat { worker: Arc::clone(self), session, leave })
+            }
+            Err(Full { asked }) => {
+                for ask in asked.iter().filter_map(|session| roster.leave.get(session)) {
+                    ask.send_replace(true);
+                }
+                None
+            }
+        }
+    }
+
+    /// The most sessions that there were at once.
+    pub(super) fn most_sessions(&self) -> usize {
+        self.roster().most
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Samples per second of one thread, in the mean.
@@ -133,6 +197,7 @@ impl Worker {
         work: &mut JoinSet<FromWorker>,
     ) {
         let mut health = self.health.subscribe();
+        let mut leave = session.seat.leave.clone();
         let withdrawn = Withdrawn::new(BTreeSet::new());
         let mut draining = false;
         let patience = session.heartbeat * HEARTBEATS_MISSED_MAX;
@@ -147,7 +212,7 @@ impl Worker {
                     count(&scene.network.counts.answers);
                     done.expect("a modelled part does not panic")
                 }
-                () = becomes(&mut health, &[Health::Drains]), if !draining => {
+                () = asked(&mut health, &mut leave), if !draining => {
                     draining = true;
                     FromWorker::Credits { credits: 0, draining }
                 }
@@ -157,11 +222,12 @@ impl Worker {
                     silent_at = Instant::now() + patience;
                     match message {
                         ToWorker::Heartbeat(beat) => {
+                            self.roster().seats.heard(session.seat.session, beat.sessions_held);
                             count(&scene.network.counts.heartbeats);
                             count(&scene.network.counts.heartbeats);
                             let now = scene.started.elapsed();
                             let (stream, every) = (session.stream, session.heartbeat);
-                            let news = self.streams().heard(stream, member, beat.step, every, now);
+                            let news = self.streams().heard(stream, member, (beat.step, beat.width), every, now);
                             let sequence = beat.sequence;
                             FromWorker::Heartbeat(HeartbeatAnswer { sequence, news })
                         }
@@ -263,6 +329,15 @@ impl Worker {
                 origin: PartOrigin::Computed,
             })
         }
+    }
+}
+
+/// Resolves when the worker drains, or this session is to leave.
+async fn asked(health: &mut watch::Receiver<Health>, leave: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        biased;
+        () = becomes(health, &[Health::Drains]) => {}
+        _ = leave.wait_for(|leave| *leave) => {}
     }
 }
 

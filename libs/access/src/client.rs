@@ -8,6 +8,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{self, CertificateError};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Error, Uri};
 use tower::Service as _;
@@ -79,5 +80,24 @@ async fn shake(
     let name = if name.is_empty() { host } else { name };
     let name = server_name(name)
         .ok_or_else(|| io::Error::other(format!("`{name}` is no name of a server")))?;
-    TlsConnector::from(tls.grpc().client).connect(name, stream).await
+    let shaken = TlsConnector::from(tls.grpc().client).connect(name, stream).await;
+    shaken.map_err(|error| io::Error::new(error.kind(), explained(host, &error)))
+}
+
+/// What is wrong and what to do where a handshake fails.
+fn explained(host: &str, error: &io::Error) -> String {
+    let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let remedy = match fault {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "it speaks no TLS: give every process the files of [security], or none"
+        }
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "sign its certificate for that name, or set security.server_name to the one it has",
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "its certificate is of another authority than security.ca_file"
+        }
+        _ => "see docs/security.md for the files that both sides need",
+    };
+    format!("TLS with {host}: {error}; {remedy}")
 }

@@ -32,6 +32,24 @@ impl Access {
         Some(move || tls.data().client)
     }
 
+    /// Checks that this process's certificate carries `host`, or `security.server_name` where that is set: whoever
+    /// calls this process accepts no other. Nothing to check without TLS.
+    ///
+    /// # Errors
+    /// A sentence: which name is called, which are in the certificate, and the remedy.
+    pub fn check_name(&self, host: &str) -> Result<(), String> {
+        let Some(tls) = &self.inner.tls else { return Ok(()) };
+        let config = &self.inner.config;
+        let name = if config.server_name.is_empty() { host } else { &config.server_name };
+        tls.check_name(name).map_err(|error| {
+            format!(
+                "security.cert_file {}: {error}; sign one for `{name}`, or give all processes a certificate of one \
+                 name and set security.server_name",
+                config.cert_file.display()
+            )
+        })
+    }
+
     /// Name that certificates must carry, where it is not the host that is called.
     #[must_use]
     pub fn server_name(&self) -> Option<ServerName<'static>> {

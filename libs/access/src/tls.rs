@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::AccessError;
@@ -36,6 +37,8 @@ pub(crate) struct Tls {
 #[derive(Clone)]
 struct Held {
     stamps: [Option<Stamp>; 3],
+    /// Of this process.
+    own: CertificateDer<'static>,
     grpc: Ends,
     data: Ends,
 }
@@ -64,6 +67,14 @@ impl Tls {
 
     pub(crate) fn data(&self) -> Ends {
         self.current().data
+    }
+
+    /// Checks that callers of `name` accept this process's certificate.
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), String> {
+        let own = self.current().own;
+        let wanted = server_name(name).ok_or_else(|| format!("`{name}` is no name of a server"))?;
+        let own = ParsedCertificate::try_from(&own).map_err(|error| error.to_string())?;
+        verify_server_name(&own, &wanted).map_err(|error| error.to_string())
     }
 
     /// As the files have it; what they had before while they do not fit together.
@@ -116,6 +127,7 @@ fn load(ca: &NamedFile, cert: &NamedFile, key: &NamedFile) -> Result<Held, Acces
     verifier.verify_client_cert(own, between, UnixTime::now()).map_err(|error| {
         cert.wrong(format!("not valid by the authorities of {}: {error}", ca.path.display()))
     })?;
+    let own = own.clone();
     let server = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| cert.wrong(error.to_string()))?
@@ -134,7 +146,7 @@ fn load(ca: &NamedFile, cert: &NamedFile, key: &NamedFile) -> Result<Held, Acces
         client.alpn_protocols = vec![protocol.to_vec()];
         Ends { server: Arc::new(server), client: Arc::new(client) }
     };
-    Ok(Held { stamps, grpc: ends(GRPC), data: ends(DATA) })
+    Ok(Held { stamps, own, grpc: ends(GRPC), data: ends(DATA) })
 }
 
 fn roots(ca: &NamedFile) -> Result<Arc<RootCertStore>, AccessError> {

@@ -35,6 +35,7 @@ mod reminder;
 pub mod rendezvous;
 pub mod sample;
 pub mod sampler;
+pub mod seats;
 pub mod serde_words;
 pub mod shard_entries;
 pub mod shard_index;

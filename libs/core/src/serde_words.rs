@@ -32,7 +32,8 @@ fn described(text: &str) -> Option<String> {
     }
     let value =
         found.strip_prefix("invalid type: ").or_else(|| found.strip_prefix("invalid value: "))?;
-    Some(format!("is {}: give {}", written(value), expected(wanted)))
+    let value = written(value);
+    Some(format!("is {value}: give {}", expected_of(value, wanted)))
 }
 
 /// `one of a, b`, `a or b` or `a`, as a list.
@@ -43,8 +44,23 @@ fn known(wanted: &str) -> String {
     }
 }
 
+/// What serde expects in place of a value as it is written: with the greatest number, where that is a greater one.
+#[must_use]
+pub fn expected_of(value: &str, wanted: &str) -> String {
+    let most = match wanted {
+        "u32" => u32::MAX.into(),
+        "u64" | "usize" => u64::MAX.into(),
+        _ => u128::MAX,
+    };
+    match value.parse::<u128>() {
+        Ok(number) if number > most => format!("a whole number, from 0 to {most}"),
+        _ => expected(wanted),
+    }
+}
+
 /// A value without the name of its type: ``integer `5` `` is 5.
-fn written(value: &str) -> &str {
+#[must_use]
+pub fn written(value: &str) -> &str {
     match value {
         "sequence" => "a list",
         "map" => "a table",
@@ -105,6 +121,8 @@ mod tests {
     struct Shape {
         sides: [u8; 2],
         kind: Kind,
+        #[serde(default)]
+        many: u32,
     }
 
     #[derive(Debug, Deserialize)]
@@ -129,8 +147,15 @@ mod tests {
                 "is \"x\": give a whole number, from 0 to 255",
             ),
             (r#"{"sides": [1, -1], "kind": "plain"}"#, "is -1: give a whole number, from 0 to 255"),
+            (
+                r#"{"sides": [1, 2], "kind": "plain", "many": 5000000000}"#,
+                "is 5000000000: give a whole number, from 0 to 4294967295",
+            ),
             (r#"{"sides": 0.5, "kind": "plain"}"#, "is 0.5: give a list of 2"),
-            (r#"{"sides": [1, 2], "kinds": 1}"#, "unknown key `kinds`: known are `sides`, `kind`"),
+            (
+                r#"{"sides": [1, 2], "kinds": 1}"#,
+                "unknown key `kinds`: known are `sides`, `kind`, `many`",
+            ),
         ] {
             let value: serde_json::Value = serde_json::from_str(given).expect("JSON");
             let error = serde_json::from_value::<Shape>(value).expect_err("what does not fit");

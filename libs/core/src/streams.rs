@@ -26,6 +26,8 @@ struct Stream {
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     steps: Option<(u64, u64)>,
+    /// With how many workers it would hold sessions.
+    width: u32,
 }
 
 /// What a receiver learns about its stream.
@@ -36,6 +38,8 @@ pub struct StreamNews {
     /// The first step whose parts the worker takes. Receivers that were there before it had the steps
     /// before made elsewhere. `None` as long as it is not known.
     pub takes_from: Option<u64>,
+    /// The largest number of workers with which a receiver of the stream would hold sessions.
+    pub width: u32,
 }
 
 // === impl Streams ===
@@ -61,12 +65,13 @@ impl Streams {
         members.into_iter().flatten().copied()
     }
 
-    /// A receiver reports the step that it orders next. It does so with every `heartbeat`.
+    /// A receiver reports the step that it orders next, and with how many workers it would hold sessions. It does so
+    /// with every `heartbeat`.
     pub fn heard(
         &mut self,
         stream: Digest,
         session: u64,
-        step: u64,
+        (step, width): (u64, u32),
         heartbeat: Duration,
         now: Duration,
     ) -> StreamNews {
@@ -75,14 +80,15 @@ impl Streams {
             return StreamNews::default();
         };
         let first = progress.steps.map_or(step, |(first, _)| first);
-        progress.steps = Some((first, step));
+        *progress = Progress { steps: Some((first, step)), width };
         let since = *of_stream.since.get_or_insert(now);
         if of_stream.takes_from.is_none() && now.saturating_sub(since) >= heartbeat * 2 {
             of_stream.takes_from = Some(of_stream.beyond_all());
         }
         let others = of_stream.members.iter().filter(|(other, _)| **other != session);
         let slowest = others.filter_map(|(_, progress)| Some(progress.steps?.1)).min();
-        StreamNews { slowest, takes_from: of_stream.takes_from }
+        let width = of_stream.members.values().map(|progress| progress.width).max().unwrap_or(0);
+        StreamNews { slowest, takes_from: of_stream.takes_from, width }
     }
 }
 
@@ -117,16 +123,17 @@ mod tests {
             streams.enter(STREAM, session);
         }
         streams.enter(Digest(2), 4);
-        let mut slowest = |session, step| streams.heard(STREAM, session, step, BEAT, at(0)).slowest;
+        let mut slowest =
+            |session, step| streams.heard(STREAM, session, (step, 0), BEAT, at(0)).slowest;
         assert_eq!(slowest(1, 10), None, "nobody else has said a word");
         assert_eq!(slowest(2, 4), Some(10));
         assert_eq!(slowest(3, 7), Some(4));
         assert_eq!(slowest(2, 5), Some(7));
-        assert_eq!(streams.heard(Digest(2), 4, 99, BEAT, at(0)).slowest, None);
+        assert_eq!(streams.heard(Digest(2), 4, (99, 0), BEAT, at(0)).slowest, None);
         streams.leave(STREAM, 2);
-        assert_eq!(streams.heard(STREAM, 1, 12, BEAT, at(0)).slowest, Some(7));
+        assert_eq!(streams.heard(STREAM, 1, (12, 0), BEAT, at(0)).slowest, Some(7));
         streams.leave(STREAM, 3);
-        assert_eq!(streams.heard(STREAM, 1, 13, BEAT, at(0)).slowest, None);
+        assert_eq!(streams.heard(STREAM, 1, (13, 0), BEAT, at(0)).slowest, None);
         assert_eq!(streams.sessions(STREAM).collect::<Vec<_>>(), [1]);
     }
 
@@ -135,8 +142,9 @@ mod tests {
         let mut streams = Streams::default();
         streams.enter(STREAM, 1);
         streams.enter(STREAM, 2);
-        let mut from =
-            |session, step, beats| streams.heard(STREAM, session, step, BEAT, at(beats)).takes_from;
+        let mut from = |session, step, beats| {
+            streams.heard(STREAM, session, (step, 0), BEAT, at(beats)).takes_from
+        };
         assert_eq!(from(1, 10, 5), None);
         assert_eq!(from(2, 300, 5), None);
         assert_eq!(from(1, 12, 6), None);
@@ -147,10 +155,25 @@ mod tests {
         assert_eq!(from(2, 306, 7), Some(312), "the same for all");
         streams.leave(STREAM, 2);
         streams.enter(STREAM, 3);
-        assert_eq!(streams.heard(STREAM, 3, 0, BEAT, at(9)).takes_from, Some(312), "also later");
+        assert_eq!(
+            streams.heard(STREAM, 3, (0, 0), BEAT, at(9)).takes_from,
+            Some(312),
+            "also later"
+        );
         streams.leave(STREAM, 1);
         streams.leave(STREAM, 3);
         streams.enter(STREAM, 4);
-        assert_eq!(streams.heard(STREAM, 4, 0, BEAT, at(10)).takes_from, None);
+        assert_eq!(streams.heard(STREAM, 4, (0, 0), BEAT, at(10)).takes_from, None);
+    }
+
+    #[test]
+    fn receivers_of_a_stream_hear_of_the_widest_of_them() {
+        let mut streams = Streams::default();
+        [1, 2].into_iter().for_each(|session| streams.enter(STREAM, session));
+        let mut width =
+            |session, width| streams.heard(STREAM, session, (0, width), BEAT, at(0)).width;
+        assert_eq!((width(1, 16), width(2, 32), width(1, 16)), (16, 32, 32));
+        streams.leave(STREAM, 2);
+        assert_eq!(streams.heard(STREAM, 1, (0, 16), BEAT, at(0)).width, 16);
     }
 }

@@ -58,7 +58,7 @@ fn draws(crop: CropSpec, ops: Value, image: (u32, u32), view: (u32, u32)) -> Vec
 
 /// The one operation of each view of `view` pixels.
 fn ops(op: Value, view: (u32, u32)) -> Vec<DrawnOp> {
-    let views = draws(CropSpec::Resize, json!([op]), view, view);
+    let views = draws(CropSpec::Resize {}, json!([op]), view, view);
     views.iter().map(|view| view.ops[0]).collect()
 }
 
@@ -149,7 +149,7 @@ fn shares_of_mixup_are_numpys_beta() {
 
 #[test]
 fn shares_and_levels_of_policies_are_timms() {
-    let views = draws(CropSpec::Resize, json!([{"op": "timm_aug_mix"}]), (9, 9), (9, 9));
+    let views = draws(CropSpec::Resize {}, json!([{"op": "timm_aug_mix"}]), (9, 9), (9, 9));
     let weight = |view: &ViewParams| {
         let weights = view.ops.iter().find_map(|op| match op {
             DrawnOp::MixChain(ChainMixed { weight }) => Some(f64::from(*weight)),

@@ -63,4 +63,10 @@ impl Limit {
     pub fn allows(&self, wanted: u64) -> bool {
         self.soft.is_none_or(|soft| soft >= wanted)
     }
+
+    /// Whether the process may have so much allowed.
+    #[must_use]
+    pub fn may_allow(&self, wanted: u64) -> bool {
+        self.hard.is_none_or(|hard| hard >= wanted)
+    }
 }

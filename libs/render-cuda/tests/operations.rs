@@ -56,7 +56,7 @@ fn random_recipe(rng: &mut DrawRng) -> Recipe {
         let crop = match rng.below(5) {
             0 => CropSpec::CenterAfterResize { resize: from_range(rng, 70, 90) },
             1 => CropSpec::RandomAfterResize { resize: from_range(rng, 70, 90) },
-            2 => CropSpec::Resize,
+            2 => CropSpec::Resize {},
             _ => CropSpec::RandomResized { scale: [0.01, 1.0], ratio: [0.2, 5.0] },
         };
         let largest = [4, 70][rng.below(2) as usize];

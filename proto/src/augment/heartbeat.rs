@@ -11,6 +11,10 @@ pub struct Heartbeat {
     pub sequence: u64,
     /// The step that the receiver orders next, counted over epochs.
     pub step: u64,
+    /// Sessions that it holds, this one included; `None`: it does not say.
+    pub sessions_held: Option<u32>,
+    /// With how many workers it would hold sessions; 0: it does not say.
+    pub width: u32,
 }
 
 /// A worker's answer.
@@ -23,27 +27,27 @@ pub struct HeartbeatAnswer {
 }
 
 impl From<v1::Heartbeat> for Heartbeat {
-    fn from(v1::Heartbeat { sequence, step }: v1::Heartbeat) -> Self {
-        Self { sequence, step }
+    fn from(v1::Heartbeat { sequence, step, sessions_held, width }: v1::Heartbeat) -> Self {
+        Self { sequence, step, sessions_held, width }
     }
 }
 
 impl From<Heartbeat> for v1::Heartbeat {
-    fn from(Heartbeat { sequence, step }: Heartbeat) -> Self {
-        Self { sequence, step }
+    fn from(Heartbeat { sequence, step, sessions_held, width }: Heartbeat) -> Self {
+        Self { sequence, step, sessions_held, width }
     }
 }
 
 impl From<v1::HeartbeatAnswer> for HeartbeatAnswer {
     fn from(answer: v1::HeartbeatAnswer) -> Self {
-        let v1::HeartbeatAnswer { sequence, slowest, takes_from } = answer;
-        Self { sequence, news: StreamNews { slowest, takes_from } }
+        let v1::HeartbeatAnswer { sequence, slowest, takes_from, width } = answer;
+        Self { sequence, news: StreamNews { slowest, takes_from, width } }
     }
 }
 
 impl From<HeartbeatAnswer> for v1::HeartbeatAnswer {
     fn from(HeartbeatAnswer { sequence, news }: HeartbeatAnswer) -> Self {
-        let StreamNews { slowest, takes_from } = news;
-        Self { sequence, slowest, takes_from }
+        let StreamNews { slowest, takes_from, width } = news;
+        Self { sequence, slowest, takes_from, width }
     }
 }

@@ -42,6 +42,8 @@ pub struct SessionHello {
     /// Digest of everything that the order of this receiver's parts follows from: receivers with the same
     /// one want the same parts.
     pub stream: Digest,
+    /// Sessions that the receiver holds with other workers; `None`: it does not say.
+    pub sessions_held: Option<u32>,
 }
 
 /// A dataset and the manifest that gives its indices their meaning.
@@ -119,6 +121,7 @@ impl SessionHello {
             label_field,
             // What a part is does not follow from who else wants it.
             stream: _,
+            sessions_held: _,
         } = self;
         let manifests: Vec<Digest> = datasets.iter().map(|dataset| dataset.manifest).collect();
         PartScope::new(&PartSettings {
@@ -182,6 +185,7 @@ impl TryFrom<v1::Hello> for SessionHello {
             image_field: name("image_field", hello.image_field)?,
             label_field: name("label_field", hello.label_field)?,
             stream: digest("stream", &hello.stream)?,
+            sessions_held: hello.sessions_held,
         })
     }
 }
@@ -206,6 +210,7 @@ impl From<SessionHello> for v1::Hello {
             image_field: hello.image_field,
             label_field: hello.label_field,
             stream: hello.stream.to_bytes().to_vec().into(),
+            sessions_held: hello.sessions_held,
         }
     }
 }
@@ -346,6 +351,7 @@ mod tests {
             image_field: "jpg".into(),
             label_field: String::new(),
             stream: Digest(9),
+            sessions_held: None,
         })
     }
 

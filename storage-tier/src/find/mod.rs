@@ -9,8 +9,9 @@ use std::sync::Arc;
 use glob::MatchOptions;
 use headwater_storage_client::{ShardFile, ShardFileError};
 
-use crate::StorageError;
+use crate::format::is_image;
 use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources};
+use crate::{FormatKind, StorageError};
 
 pub(crate) use distant::find_distant;
 
@@ -84,7 +85,7 @@ pub fn listed(patterns: &[String]) -> Vec<String> {
         if name.contains(SIGNS) {
             let _ = find_glob(&name, &mut paths);
             all.extend(paths.iter().map(|path| path.display().to_string()));
-        } else if !is_shard(&name) {
+        } else if !is_file(&name) {
             paths.push(name.into());
         }
         for folder in paths.iter().filter(|path| path.is_dir()) {
@@ -94,9 +95,9 @@ pub fn listed(patterns: &[String]) -> Vec<String> {
     all
 }
 
-/// Whether a name looks like that of a shard. There may be many, and none is a folder.
-fn is_shard(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|ending| ending == "tar")
+/// Whether a name looks like that of a tar or an image. There may be many, and none is a folder.
+fn is_file(name: &str) -> bool {
+    FormatKind::of_name(name) == Some(FormatKind::Tar) || is_image(name)
 }
 
 fn list_folder(folder: &Path, deep: u32, all: &mut Vec<String>) {

@@ -13,6 +13,7 @@ use super::Parquet;
 use super::TfRecord;
 #[cfg(feature = "format-zarr")]
 use super::Zarr;
+use super::folder::{ListedImage, ListedImages, is_image};
 use super::kind::{FormatKind, MDS_INDEX};
 use super::{Folder, Format, LineKind, Lines, Npy, Python, Tar, Tokens};
 use crate::kept::KeptIndices;
@@ -25,6 +26,13 @@ pub(crate) struct Formats<'a> {
     dataset: &'a DatasetConfig,
     kept: Arc<KeptIndices>,
     made: HashMap<FormatKind, Arc<dyn Format>>,
+}
+
+/// A place of a dataset and how it is read.
+pub(crate) struct Formatted {
+    pub(crate) place: Place,
+    pub(crate) kind: FormatKind,
+    pub(crate) format: Arc<dyn Format>,
 }
 
 // === impl Formats ===
@@ -45,6 +53,39 @@ impl<'a> Formats<'a> {
     pub(crate) fn of(&mut self, place: &Place) -> Result<Arc<dyn Format>, StorageError> {
         let kind = self.kind_of(place)?;
         self.of_kind(kind)
+    }
+
+    /// The places of a dataset with their formats. Images that are named one by one are one place together: the folder
+    /// that they lie in.
+    ///
+    /// # Errors
+    /// As [`Self::of`]; an image that is named twice.
+    pub(crate) fn of_all(&mut self, places: Vec<Place>) -> Result<Vec<Formatted>, StorageError> {
+        let (mut found, mut images) = (Vec::new(), ListedImages::default());
+        for place in places {
+            let kind = self.kind_of(&place)?;
+            if kind == FormatKind::Folder
+                && is_image(&place.file_name())
+                && let Stat::Object(version) = place.stat()?
+            {
+                if let Err(image) = images.push(ListedImage { place, version }) {
+                    found.extend(self.listed(&mut images)?);
+                    // Nothing is before it.
+                    let _ = images.push(image);
+                }
+                continue;
+            }
+            found.extend(self.listed(&mut images)?);
+            found.push(Formatted { place, kind, format: self.of_kind(kind)? });
+        }
+        found.extend(self.listed(&mut images)?);
+        Ok(found)
+    }
+
+    fn listed(&self, images: &mut ListedImages) -> Result<Option<Formatted>, StorageError> {
+        let kind = FormatKind::Folder;
+        let folder = images.folder(self.dataset)?;
+        Ok(folder.map(|(place, folder)| Formatted { place, kind, format: Arc::new(folder) }))
     }
 
     /// The name of a place's format.
@@ -114,6 +155,9 @@ fn guess(place: &Place) -> Result<FormatKind, StorageError> {
     }
     if let Some(kind) = FormatKind::of_name(&place.file_name()) {
         return Ok(kind);
+    }
+    if is_image(&place.file_name()) {
+        return Ok(FormatKind::Folder);
     }
     Ok(match place.stat()? {
         Stat::Folder if place.join(MDS_INDEX).open_if_there()?.is_some() => FormatKind::Mds,

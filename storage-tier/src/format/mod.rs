@@ -35,8 +35,8 @@ use headwater_storage_client::IndexedShard;
 use crate::StorageError;
 use crate::source::Place;
 
-pub(crate) use choice::Formats;
-pub(crate) use folder::Folder;
+pub(crate) use choice::{Formats, Formatted};
+pub(crate) use folder::{Folder, is_image};
 #[cfg(feature = "format-hdf5")]
 pub(crate) use hdf5::Hdf5;
 pub use kind::FormatKind;

@@ -14,7 +14,7 @@ use crate::config::index_fallback_dir;
 use crate::find::find_places;
 #[cfg(feature = "format-tfrecord")]
 use crate::format::TfRecord;
-use crate::format::{DaliIndex, Format, Formats, InspectedShard, Tar, count_at};
+use crate::format::{DaliIndex, Format, Formats, Formatted, InspectedShard, Tar, count_at};
 use crate::kept::{KeptEntries, KeptIndices, KeptPlaces};
 use crate::source::{Place, Sources, Stat, Sums, read_whole};
 use crate::{DatasetConfig, FormatKind, OnBrokenShard, SampleCount, StorageConfig, StorageError};
@@ -77,14 +77,12 @@ impl Inspector {
     /// this program was built without.
     pub fn find(&self, dataset: &DatasetConfig) -> Result<Vec<FoundPlace>, StorageError> {
         let mut formats = Formats::new(&self.config, dataset, self.kept.clone());
-        let mut found = Vec::new();
-        for place in find_places(&dataset.shards, &self.sources)? {
-            let kind = formats.kind_of(&place)?;
-            let format = formats.of_kind(kind)?;
+        let places = formats.of_all(find_places(&dataset.shards, &self.sources)?)?;
+        let found = |Formatted { place, kind, format }| {
             let (sums, entries) = (self.sums.clone(), self.entries.clone());
-            found.push(FoundPlace { place, kind, format, sums, entries });
-        }
-        Ok(found)
+            FoundPlace { place, kind, format, sums, entries }
+        };
+        Ok(places.into_iter().map(found).collect())
     }
 
     /// Tars of this host by their paths, wherever they lie.

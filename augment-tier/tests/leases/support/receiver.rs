@@ -67,6 +67,7 @@ pub(crate) fn hello(storage: &TestStorage) -> SessionHello {
         image_field: "jpg|jpeg|png".into(),
         label_field: "cls".into(),
         stream: Digest(1),
+        sessions_held: None,
     }
 }
 
@@ -252,7 +253,15 @@ fn beat(
             tokio::time::sleep(Duration::from_millis(u64::from(every_ms) / 2)).await;
             if beating.load(Ordering::Relaxed)
                 && outbox
-                    .send(ToWorker::Heartbeat(Heartbeat { sequence, step: 0 }).into())
+                    .send(
+                        ToWorker::Heartbeat(Heartbeat {
+                            sequence,
+                            step: 0,
+                            sessions_held: None,
+                            width: 0,
+                        })
+                        .into(),
+                    )
                     .await
                     .is_err()
             {

@@ -50,7 +50,7 @@ pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawR
             let top = centre_place(image.height, view.height);
             Padding { left, top, mode: PaddingMode::Constant, fill }.frame(image, view)
         }
-        CropSpec::Resize | CropSpec::Base { .. } => Framing {
+        CropSpec::Resize {} | CropSpec::Base { .. } => Framing {
             crop: CropBox::whole(image),
             resized: view,
             window: CORNER,

@@ -178,7 +178,7 @@ impl Settled {
             aspect_buckets: Vec::new(),
             raw: None,
             fields: Vec::new(),
-            fp8: Fp8Scaling::Static,
+            fp8: Fp8Scaling::Static {},
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) fn takes_any_size(recipe: &Recipe, like: &str) -> bool {
     let tensor = recipe.tensors.iter().find(|tensor| tensor.name == like);
     let mut views = tensor.into_iter().flat_map(|tensor| &tensor.views);
     views.all(|ViewSpec { crop, ops }| {
-        matches!(crop, CropSpec::RandomResized { .. } | CropSpec::Resize)
+        matches!(crop, CropSpec::RandomResized { .. } | CropSpec::Resize {})
             && ops.iter().all(|op| op.reach() != Reach::Warp)
     })
 }
@@ -90,7 +90,7 @@ impl Follower {
             CropSpec::RandomResized { .. }
             | CropSpec::CenterAfterResize { .. }
             | CropSpec::RandomAfterResize { .. }
-            | CropSpec::Resize
+            | CropSpec::Resize {}
             | CropSpec::Random { .. }
             | CropSpec::Center { .. } => None,
         };

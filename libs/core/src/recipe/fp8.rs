@@ -17,12 +17,12 @@ const BATCHES_MAX: u32 = 1024;
 const MARGIN_MAX: u32 = 8;
 
 /// What the scales of FP8 tensors follow from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "scaling", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fp8Scaling {
     /// Only from mean and standard deviation: [`crate::Recipe::fp8_scale`].
-    #[default]
-    Static,
+    // With braces, it refuses keys.
+    Static {},
     /// The largest magnitudes of earlier batches.
     Delayed(DelayedScaling),
 }
@@ -50,11 +50,17 @@ impl Default for DelayedScaling {
 
 // === impl Fp8Scaling ===
 
+impl Default for Fp8Scaling {
+    fn default() -> Self {
+        Self::Static {}
+    }
+}
+
 impl Fp8Scaling {
     /// Whether it is [`Fp8Scaling::Static`], which a recipe's digest does not show.
     #[must_use]
     pub fn is_static(&self) -> bool {
-        *self == Self::Static
+        *self == Self::Static {}
     }
 
     pub(super) fn validate(&self) -> Result<(), RecipeError> {

@@ -45,7 +45,7 @@ impl CropSpec {
             | Self::Base { .. }
             | Self::WindowOfBase { .. }
             | Self::RandomAfterResize { .. }
-            | Self::Resize => None,
+            | Self::Resize {} => None,
             Self::Random { .. } => Some("crop random"),
             Self::Center { .. } => Some("crop center"),
         }

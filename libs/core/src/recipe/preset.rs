@@ -60,7 +60,7 @@ impl Recipe {
             aspect_buckets: Vec::new(),
             raw: Some(RawSpec { bytes_max }),
             fields: Vec::new(),
-            fp8: Fp8Scaling::Static,
+            fp8: Fp8Scaling::Static {},
         }
     }
 }
@@ -114,7 +114,7 @@ fn with(
         aspect_buckets: Vec::new(),
         raw: None,
         fields: Vec::new(),
-        fp8: Fp8Scaling::Static,
+        fp8: Fp8Scaling::Static {},
     }
 }
 

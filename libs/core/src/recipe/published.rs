@@ -50,7 +50,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Published> {
             mean: [0.5; 3],
             std: [0.5; 3],
             interpolation: Interpolation::Bicubic,
-            tensors: one(CropSpec::Resize, Vec::new()),
+            tensors: one(CropSpec::Resize {}, Vec::new()),
         },
         "ijepa" => imagenet(Interpolation::Bilinear, one(random([0.3, 1.0]), Vec::new())),
         "supervised-timm" => {

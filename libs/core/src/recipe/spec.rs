@@ -150,7 +150,8 @@ pub enum CropSpec {
         resize: u32,
     },
     /// The whole image, resized to the tensor's size whatever its shape.
-    Resize,
+    // With braces, it refuses keys.
+    Resize {},
     /// torchvision's `RandomCrop` of the tensor's size, without a resize. An image that is still too small
     /// is padded further.
     Random {
@@ -221,7 +222,7 @@ impl CropSpec {
             Self::RandomResized { .. }
             | Self::CenterAfterResize { .. }
             | Self::RandomAfterResize { .. }
-            | Self::Resize
+            | Self::Resize {}
             | Self::Random { .. }
             | Self::Center { .. } => None,
         }

@@ -139,7 +139,7 @@ impl Recipe {
                 range(format!("{at}.scale"), scale, [f64::MIN_POSITIVE, 1.0])?;
                 range(format!("{at}.ratio"), ratio, [1e-3, 1e3])
             }
-            CropSpec::Resize | CropSpec::Center { .. } => Ok(()),
+            CropSpec::Resize {} | CropSpec::Center { .. } => Ok(()),
             CropSpec::Random { padding, .. } if padding > VIEW_SIDE_MAX => {
                 Err(wrong(format!("{at}.padding"), padding, "must be from 0 to 4096"))
             }

@@ -102,7 +102,11 @@ impl Sampler {
         let origin = if same_samples { state.origin.clone() } else { Some(origin) };
         let mut shape = self.shape.clone();
         shape.set_origin(origin);
-        let (epoch, step) = shape.next_batch(state.epoch, state.step)?;
+        // By the first rank: of an exact epoch, it may have a batch more than this one, which then stands at its own end.
+        let (epoch, step) = match state.step < shape.steps_of(state.epoch, 0) {
+            true => (state.epoch, state.step),
+            false => (next_epoch(state.epoch)?, 0),
+        };
         self.shape = shape;
         self.mixer = Mixer::new(self.config.seed, weights);
         if self.config.order == Order::Global && state.order == Order::Global {

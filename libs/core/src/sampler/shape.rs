@@ -72,6 +72,12 @@ impl Shape {
         self.steps_of(epoch, self.rank)
     }
 
+    /// Whether a step is behind the last one of this rank, and the first rank has one more.
+    #[must_use]
+    pub fn is_own_end(&self, epoch: u32, step: u64) -> bool {
+        self.steps(epoch) == step && self.steps_of(epoch, 0) > step
+    }
+
     /// Steps of an epoch on a rank.
     pub(super) fn steps_of(&self, epoch: u32, rank: u32) -> u64 {
         self.steps_from(epoch, self.begin(epoch), rank)

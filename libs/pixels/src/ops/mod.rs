@@ -120,7 +120,7 @@ mod tests {
         let extent = Extent { width: 32, height: 32 };
         let key = DrawKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(2), stream: 0 };
         for op in OpSpec::examples().into_iter().filter(OpSpec::has_kernel) {
-            let view = ViewSpec { crop: CropSpec::Resize, ops: vec![op.clone()] };
+            let view = ViewSpec { crop: CropSpec::Resize {}, ops: vec![op.clone()] };
             let mut records = Vec::new();
             let drawn = view.draw(extent, extent, &mut key.rng()).ops;
             drawn.iter().for_each(|op| KernelOp::push(op, &mut records));

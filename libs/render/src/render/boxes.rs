@@ -137,7 +137,7 @@ impl BoxView<'_> {
                 let corners = shift(corners, window.left as f32, window.top as f32);
                 clamp(corners, extent)
             }
-            (CropSpec::Resize, None) => scale(corners, cut.extent(), resized),
+            (CropSpec::Resize {}, None) => scale(corners, cut.extent(), resized),
             (_, None) => {
                 let CropBox { left, top, .. } = cut;
                 let corners = clamp(shift(corners, left as f32, top as f32), cut.extent());

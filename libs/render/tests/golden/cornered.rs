@@ -31,7 +31,7 @@ pub(crate) struct Corner {
 }
 
 fn whole() -> CropSpec {
-    CropSpec::Resize
+    CropSpec::Resize {}
 }
 
 fn own_size() -> [u32; 2] {

@@ -135,6 +135,18 @@ impl LinksConfig {
         Self { shm_socket_dir, tcp_listen, tcp_advertise, rdma_device, ..self }
     }
 
+    /// The host that workers call for the `tcp` link, and that the certificate of the receiver must carry.
+    #[must_use]
+    pub fn tcp_host(&self) -> String {
+        let bound =
+            self.tcp_listen.parse::<SocketAddr>().ok().filter(|at| !at.ip().is_unspecified());
+        match bound {
+            _ if !self.tcp_advertise.is_empty() => self.tcp_advertise.clone(),
+            Some(bound) => bound.ip().to_string(),
+            None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        }
+    }
+
     /// The same on any free port of one address, which is offered as it is.
     #[must_use]
     pub fn listening_on(self, address: IpAddr) -> Self {

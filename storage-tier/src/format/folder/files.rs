@@ -39,7 +39,7 @@ impl Files {
                 return Err(StorageError::Unserved { name: place.name(), reason });
             };
             tars |= name.ends_with(".tar");
-            if ENDINGS.contains(&&*ending(name)) {
+            if is_image(name) {
                 named.push((name.to_owned(), version));
             }
         }
@@ -50,11 +50,16 @@ impl Files {
             return Err(StorageError::Unserved { name: place.name(), reason });
         }
         named.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+        Ok(Self::of(named))
+    }
+
+    /// Those, in this order.
+    pub(super) fn of(named: Vec<(String, Version)>) -> Self {
         let mut files = Self::default();
         for (name, version) in named {
             files.push(&name, &version);
         }
-        Ok(files)
+        files
     }
 
     fn push(&mut self, name: &str, version: &Version) {
@@ -90,6 +95,11 @@ impl Files {
     pub(super) fn version(&self, at: usize) -> Version {
         Version { bytes: self.bytes(at), tag: self.tag(at).to_owned() }
     }
+}
+
+/// Whether a file's name says that it is an image.
+pub(crate) fn is_image(name: &str) -> bool {
+    ENDINGS.contains(&&*ending(name))
 }
 
 /// What follows the last dot of a file's name, in small letters.

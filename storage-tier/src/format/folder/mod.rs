@@ -1,4 +1,4 @@
-//! Images that lie in a folder as files, read in place.
+//! Images that lie in a folder as files, read in place: all of them, or those of a list.
 //!
 //! The order is `torchvision.datasets.ImageFolder`'s: classes are the folders at the top, sorted by
 //! name and numbered from 0; images within a class are sorted by the folder that they lie in and then
@@ -8,6 +8,7 @@
 mod files;
 mod joined;
 mod labels;
+mod listed;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ use headwater_storage_client::IndexedShard;
 use super::{Damage, Format, Opened, Outline};
 use crate::source::Place;
 use crate::{DatasetConfig, StorageError};
+pub(crate) use files::is_image;
+pub(crate) use listed::{ListedImage, ListedImages};
+
 use files::Files;
 use joined::Joined;
 use labels::Labels;
@@ -59,17 +63,23 @@ impl Folder {
 
     fn listing(&self, place: &Place) -> Result<Arc<Listing>, StorageError> {
         // No panic can happen while the lock is held.
-        let kept = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listing) = kept().get(&place.path) {
+        let kept = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listing) = kept.get(&place.path) {
             return Ok(listing.clone());
         }
-        let files = Files::find(place)?;
+        drop(kept);
+        self.keep(place, Files::find(place)?)
+    }
+
+    /// Keeps files as those of a folder.
+    fn keep(&self, place: &Place, files: Files) -> Result<Arc<Listing>, StorageError> {
         let labels = Labels::find(&self.labels, place, &files)?;
         let shard_samples = self.shard_samples;
         let shards = files.len().div_ceil(shard_samples as usize);
         let versions = (0..shards).map(|_| OnceLock::new()).collect();
         let listing = Arc::new(Listing { files: files.into(), labels, shard_samples, versions });
-        kept().insert(place.path.clone(), listing.clone());
+        let mut kept = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(place.path.clone(), listing.clone());
         Ok(listing)
     }
 }

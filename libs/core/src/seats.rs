@@ -1,0 +1,152 @@
+//! The sessions of a worker, as many as may be: who gets one of the last, and who makes room.
+//!
+//! Plain state without a clock. A receiver that has no session anywhere goes before one that has some: where a worker
+//! is full, one of the receivers with the most sessions is asked to leave, and its place is kept for the newcomer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// For so long a place is kept for a receiver without sessions after its last try.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+/// Whoever has fewer sessions is not asked to leave.
+const ASKED_LEAST: u32 = 2;
+
+/// The sessions of a worker.
+#[derive(Debug)]
+pub struct Seats {
+    max: usize,
+    /// By session.
+    seats: BTreeMap<u64, Seat>,
+    /// Receivers without a session that were refused, and when that was.
+    newcomers: BTreeMap<String, Duration>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    /// Sessions that the receiver holds with all workers, as it said last.
+    held: u32,
+    /// It is to leave.
+    asked: bool,
+}
+
+/// There is no seat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Sessions that are to end from now on, once their leases have ended.
+    pub asked: Vec<u64>,
+}
+
+// === impl Seats ===
+
+impl Seats {
+    /// None is taken of `max`.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { max, seats: BTreeMap::new(), newcomers: BTreeMap::new() }
+    }
+
+    /// A receiver that holds `held` sessions with other workers asks for one; `None`: it does not say.
+    ///
+    /// # Errors
+    /// There are as many as may be, or those that are left are kept for others.
+    pub fn enter(
+        &mut self,
+        session: u64,
+        receiver: &str,
+        held: Option<u32>,
+        now: Duration,
+    ) -> Result<(), Full> {
+        self.newcomers.retain(|_, since| now.saturating_sub(*since) < KEPT_FOR);
+        let is_new = held == Some(0);
+        let kept = if is_new { 0 } else { self.newcomers.len() };
+        if self.seats.len() + kept < self.max {
+            self.newcomers.remove(receiver);
+            let held = held.map_or(0, |held| held.saturating_add(1));
+            self.seats.insert(session, Seat { held, asked: false });
+            return Ok(());
+        }
+        if is_new {
+            self.newcomers.insert(receiver.to_owned(), now);
+        }
+        let mut asked = Vec::new();
+        while self.to_come() < self.newcomers.len()
+            && let Some(most) = self.most()
+        {
+            self.seats.entry(most).and_modify(|seat| seat.asked = true);
+            asked.push(most);
+        }
+        Err(Full { asked })
+    }
+
+    /// Seats that are free, or will be.
+    fn to_come(&self) -> usize {
+        let asked = self.seats.values().filter(|seat| seat.asked).count();
+        self.max.saturating_sub(self.seats.len()) + asked
+    }
+
+    /// The session whose receiver has the most; of equals the newest.
+    fn most(&self) -> Option<u64> {
+        let may = self.seats.iter().filter(|(_, seat)| !seat.asked && seat.held >= ASKED_LEAST);
+        may.max_by_key(|(session, seat)| (seat.held, **session)).map(|(session, _)| *session)
+    }
+
+    /// The receiver of a session says how many it holds, this one included.
+    pub fn heard(&mut self, session: u64, held: Option<u32>) {
+        if let (Some(seat), Some(held)) = (self.seats.get_mut(&session), held) {
+            seat.held = held;
+        }
+    }
+
+    /// A session is over.
+    pub fn leave(&mut self, session: u64) {
+        self.seats.remove(&session);
+    }
+
+    /// Sessions that there are.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.seats.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn whoever_has_none_gets_the_place_of_whoever_has_most() {
+        let mut seats = Seats::new(3);
+        for (session, held) in [(1, 1), (2, 7), (3, 4)] {
+            assert_eq!(seats.enter(session, &format!("a/{session}"), Some(held), NOW), Ok(()));
+        }
+        assert_eq!(seats.enter(4, "b/0", Some(0), NOW), Err(Full { asked: vec![2] }));
+        // It tries again before that one has left: nobody else is asked.
+        assert_eq!(seats.enter(5, "b/0", Some(0), NOW), Err(Full { asked: vec![] }));
+        assert_eq!(seats.enter(6, "b/1", Some(0), NOW), Err(Full { asked: vec![3] }));
+        seats.leave(2);
+        // The place is kept for those who have none.
+        assert_eq!(seats.enter(7, "a/2", Some(6), NOW), Err(Full { asked: vec![] }));
+        assert_eq!(seats.enter(8, "b/0", Some(0), NOW), Ok(()));
+        assert_eq!(seats.taken(), 3);
+        seats.leave(3);
+        // The other one has not come back.
+        assert!(seats.enter(9, "a/2", Some(6), NOW + KEPT_FOR / 2).is_err());
+        assert_eq!(seats.enter(10, "a/2", Some(6), NOW + KEPT_FOR), Ok(()));
+    }
+
+    #[test]
+    fn nobody_loses_the_only_session_it_has() {
+        let mut seats = Seats::new(2);
+        seats.enter(1, "a/0", Some(0), NOW).unwrap();
+        seats.enter(2, "a/1", None, NOW).unwrap();
+        assert_eq!(seats.enter(3, "b/0", Some(0), NOW), Err(Full { asked: vec![] }));
+        // It has more now, as it says.
+        seats.heard(1, Some(3));
+        seats.heard(2, None);
+        assert_eq!(seats.enter(4, "b/0", Some(0), NOW), Err(Full { asked: vec![1] }));
+        // A receiver that does not say how many it has makes nobody leave.
+        assert_eq!(seats.enter(5, "b/1", None, NOW), Err(Full { asked: vec![] }));
+    }
+}
