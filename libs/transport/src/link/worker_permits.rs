@@ -151,7 +151,7 @@ impl<S: Clone> WorkerPermits<S> {
     }
 
     /// A staging buffer for the place. Waits for a free one, until the lease is withdrawn.
-    pub(crate) async fn staging<R>(
+    pub(crate) async fn staging<R: Send + 'static>(
         &self,
         place: &PartPlace,
         pool: &StagingPool<R>,

@@ -1,10 +1,15 @@
 //! Bounded, reused memory of a worker for parts on their way out.
+//!
+//! A session has a number of buffers. Their memory is the worker's: what one session does not use now, another one
+//! takes, where the link need not register it. What nobody has used for a while is given back to the system.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use metrics::Gauge;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::mapping::Mapping;
@@ -12,17 +17,28 @@ use super::mapping::Mapping;
 /// Makes a link's registration of a buffer's memory.
 type Register<R> = dyn Fn(Arc<Mapping>) -> Result<R, String> + Send + Sync;
 
-/// A fixed number of buffers, each grown to the largest part it held; those that nobody uses have no more
-/// bytes together than parts ever had at once. `R` is a link's registration of one buffer, made once, and
-/// again when the buffer grows. Clones share the buffers.
-pub(crate) struct StagingPool<R>(Arc<Shared<R>>);
+/// Memory that nobody uses is kept for one such time after it was last needed, and two at most.
+const KEPT_FOR: Duration = Duration::from_secs(10);
 
-struct Shared<R> {
+/// The shelf of all sessions whose link registers nothing.
+static PLAIN: LazyLock<Arc<Shelf<()>>> = LazyLock::new(Arc::default);
+
+/// A fixed number of buffers, each grown to the largest part it held. `R` is a link's registration of one buffer, made
+/// once, and again when the buffer grows. Clones share the buffers.
+pub(crate) struct StagingPool<R: Send + 'static>(Arc<Shared<R>>);
+
+struct Shared<R: Send + 'static> {
     register: Box<Register<R>>,
     /// Buffers that hold a part now.
     in_use: Gauge,
-    kept: Mutex<Kept<R>>,
+    shelf: Arc<Shelf<R>>,
     permits: Arc<Semaphore>,
+}
+
+/// Memory of one pool or of several. What nobody uses has no more bytes together than parts had at once of late.
+#[derive(Debug)]
+struct Shelf<R> {
+    kept: Mutex<Kept<R>>,
 }
 
 /// Buffers that nobody uses, and how much there has to be.
@@ -31,10 +47,16 @@ struct Kept<R> {
     /// The one that was used last is the last.
     free: VecDeque<Memory<R>>,
     free_bytes: u64,
-    /// Bytes of the parts that are in buffers now, and the most there ever were.
+    /// Bytes of the parts that are in buffers now.
     used_bytes: u64,
-    used_bytes_most: u64,
+    /// The most there were in this stretch of [`KEPT_FOR`] and in the one before.
+    used_bytes_most: [u64; 2],
+    /// Somebody looks after each stretch.
+    is_watched: bool,
 }
+
+/// Looks after a shelf until it is empty or gone.
+struct Watch<R>(Weak<Shelf<R>>);
 
 #[derive(Debug)]
 struct Memory<R> {
@@ -45,7 +67,7 @@ struct Memory<R> {
 
 /// One buffer of the pool; goes back when dropped.
 #[derive(Debug)]
-pub(crate) struct StagingBuffer<R> {
+pub(crate) struct StagingBuffer<R: Send + 'static> {
     /// Present until dropped.
     memory: Option<Memory<R>>,
     /// Bytes that were asked for.
@@ -56,24 +78,24 @@ pub(crate) struct StagingBuffer<R> {
 
 // === impl StagingPool ===
 
-impl<R> StagingPool<R> {
-    /// So many buffers, each known to the link by what `register` makes of it.
+impl<R: Send + 'static> StagingPool<R> {
+    /// So many buffers with memory of their own, each known to the link by what `register` makes of it.
     pub(crate) fn new(
         buffers: usize,
         in_use: Gauge,
         register: impl Fn(Arc<Mapping>) -> Result<R, String> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Shared {
-            register: Box::new(register),
-            in_use,
-            kept: Mutex::new(Kept {
-                free: VecDeque::with_capacity(buffers),
-                free_bytes: 0,
-                used_bytes: 0,
-                used_bytes_most: 0,
-            }),
-            permits: Arc::new(Semaphore::new(buffers)),
-        }))
+        Self::on(Arc::default(), buffers, in_use, register)
+    }
+
+    fn on(
+        shelf: Arc<Shelf<R>>,
+        buffers: usize,
+        in_use: Gauge,
+        register: impl Fn(Arc<Mapping>) -> Result<R, String> + Send + Sync + 'static,
+    ) -> Self {
+        let permits = Arc::new(Semaphore::new(buffers));
+        Self(Arc::new(Shared { register: Box::new(register), in_use, shelf, permits }))
     }
 
     /// A buffer of at least `len_bytes`; waits while all are in use.
@@ -84,12 +106,12 @@ impl<R> StagingPool<R> {
         let permit = Arc::clone(&self.0.permits).acquire_owned().await;
         let permit = permit.map_err(|error| error.to_string())?;
         let len_bytes = len_bytes.max(1);
-        let kept = self.kept().take();
+        let kept = self.0.shelf.lock().take();
         let memory = match kept {
             Some(memory) if memory.len_bytes() >= len_bytes => memory,
             _ => self.make(len_bytes)?,
         };
-        self.kept().begin(len_bytes);
+        self.0.shelf.lock().begin(len_bytes);
         self.0.in_use.increment(1.0);
         let pool = Self(Arc::clone(&self.0));
         Ok(StagingBuffer { memory: Some(memory), part_bytes: len_bytes, pool, _permit: permit })
@@ -103,22 +125,69 @@ impl<R> StagingPool<R> {
         let mapping = Arc::new(mapping);
         Ok(Memory { registration: (self.0.register)(Arc::clone(&mapping))?, mapping })
     }
-
-    fn kept(&self) -> MutexGuard<'_, Kept<R>> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl StagingPool<()> {
-    /// Buffers that a link need not register.
+    /// Buffers that a link need not register: their memory is that of all such pools.
     pub(crate) fn plain(buffers: usize, in_use: Gauge) -> Self {
-        Self::new(buffers, in_use, |_| Ok(()))
+        Self::on(Arc::clone(&PLAIN), buffers, in_use, |_| Ok(()))
     }
 }
 
-impl<R> fmt::Debug for StagingPool<R> {
+impl<R: Send + 'static> fmt::Debug for StagingPool<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StagingPool").finish_non_exhaustive()
+    }
+}
+
+// === impl Shelf ===
+
+impl<R> Default for Shelf<R> {
+    fn default() -> Self {
+        let (free, free_bytes, used_bytes) = (VecDeque::new(), 0, 0);
+        let kept =
+            Kept { free, free_bytes, used_bytes, used_bytes_most: [0; 2], is_watched: false };
+        Self { kept: Mutex::new(kept) }
+    }
+}
+
+impl<R> Shelf<R> {
+    fn lock(&self) -> MutexGuard<'_, Kept<R>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Send + 'static> Shelf<R> {
+    /// Has somebody look after it, where that is possible and nobody does.
+    fn watch(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if std::mem::replace(&mut self.lock().is_watched, true) {
+            return;
+        }
+        let mut watch = Watch(Arc::downgrade(self));
+        runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(KEPT_FOR).await;
+                let Some(shelf) = watch.0.upgrade() else { return };
+                let mut kept = shelf.lock();
+                let too_many = kept.end_stretch();
+                kept.is_watched = !(kept.free.is_empty() && kept.used_bytes == 0);
+                let goes_on = kept.is_watched;
+                drop(kept);
+                drop(too_many);
+                if !goes_on {
+                    // Somebody else may look after it by now.
+                    watch.0 = Weak::new();
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl<R> Drop for Watch<R> {
+    fn drop(&mut self) {
+        self.0.upgrade().iter().for_each(|shelf| shelf.lock().is_watched = false);
     }
 }
 
@@ -133,7 +202,13 @@ impl<R> Kept<R> {
 
     fn begin(&mut self, part_bytes: u64) {
         self.used_bytes += part_bytes;
-        self.used_bytes_most = self.used_bytes_most.max(self.used_bytes);
+        self.used_bytes_most[0] = self.used_bytes_most[0].max(self.used_bytes);
+    }
+
+    /// Begins another stretch of time. Gives what was not needed in the last two.
+    fn end_stretch(&mut self) -> Vec<Memory<R>> {
+        self.used_bytes_most = [self.used_bytes, self.used_bytes_most[0]];
+        self.too_many()
     }
 
     /// Keeps a buffer; gives those that are too many with it.
@@ -141,8 +216,12 @@ impl<R> Kept<R> {
         self.used_bytes -= part_bytes;
         self.free_bytes += memory.len_bytes();
         self.free.push_back(memory);
+        self.too_many()
+    }
+
+    fn too_many(&mut self) -> Vec<Memory<R>> {
         let mut too_many = Vec::new();
-        while self.free_bytes > self.used_bytes_most
+        while self.free_bytes > self.used_bytes_most[0].max(self.used_bytes_most[1])
             && let Some(memory) = self.free.pop_front()
         {
             self.free_bytes -= memory.len_bytes();
@@ -162,7 +241,7 @@ impl<R> Memory<R> {
 
 // === impl StagingBuffer ===
 
-impl<R> StagingBuffer<R> {
+impl<R: Send + 'static> StagingBuffer<R> {
     pub(crate) fn mapping(&self) -> &Arc<Mapping> {
         &self.memory().mapping
     }
@@ -176,10 +255,12 @@ impl<R> StagingBuffer<R> {
     }
 }
 
-impl<R> Drop for StagingBuffer<R> {
+impl<R: Send + 'static> Drop for StagingBuffer<R> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            let too_many = self.pool.kept().give_back(memory, self.part_bytes);
+            let shelf = &self.pool.0.shelf;
+            let too_many = shelf.lock().give_back(memory, self.part_bytes);
+            shelf.watch();
             self.pool.0.in_use.decrement(1.0);
             drop(too_many); // Outside the lock: unmapping may take a while.
         }
@@ -198,14 +279,45 @@ mod tests {
         buffers
     }
 
+    /// A pool that shares nothing with other tests.
+    fn alone(buffers: usize) -> StagingPool<()> {
+        StagingPool::new(buffers, Gauge::noop(), |_| Ok(()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_that_nobody_needs_any_more_is_given_back_and_pools_of_a_shelf_share_it() {
+        const PAGE: u64 = 1 << 16;
+        let shelf = Arc::default();
+        let pool = || StagingPool::on(Arc::clone(&shelf), 3, Gauge::noop(), |_| Ok(()));
+        let (one, other) = (pool(), pool());
+        drop(take(&one, &[PAGE; 3]).await);
+        drop(take(&other, &[PAGE; 3]).await);
+        let free = || shelf.lock().free_bytes;
+        assert_eq!(free(), 3 * PAGE, "the second session took the memory of the first");
+        let held = take(&one, &[PAGE; 1]).await;
+        tokio::time::sleep(KEPT_FOR / 2).await;
+        assert_eq!(free(), 2 * PAGE);
+        tokio::time::sleep(KEPT_FOR * 3).await;
+        assert_eq!(free(), PAGE, "as much as is used");
+        drop(held);
+        tokio::time::sleep(KEPT_FOR * 3).await;
+        assert_eq!(free(), 0);
+        tokio::time::sleep(KEPT_FOR * 2).await;
+        assert!(!shelf.lock().is_watched);
+        drop(take(&other, &[PAGE; 2]).await);
+        assert_eq!(free(), 2 * PAGE);
+        tokio::time::sleep(KEPT_FOR * 4).await;
+        assert_eq!(free(), 0, "it is looked after again");
+    }
+
     /// Buffers are whole pages: the sizes here are too.
     #[tokio::test]
     async fn buffers_that_nobody_uses_have_no_more_bytes_than_parts_had_at_once() {
         const PAGE: u64 = 1 << 16;
-        let pool = StagingPool::plain(6, Gauge::noop());
+        let pool = alone(6);
         drop(take(&pool, &[PAGE; 6]).await);
         let kept = |pool: &StagingPool<()>| {
-            let kept = pool.kept();
+            let kept = pool.0.shelf.lock();
             (kept.free.len(), kept.free_bytes, kept.used_bytes)
         };
         assert_eq!(kept(&pool), (6, 6 * PAGE, 0));
@@ -213,7 +325,9 @@ mod tests {
         for (count, size) in [(3, 2 * PAGE), (2, 3 * PAGE), (1, 6 * PAGE)] {
             drop(take(&pool, &vec![size; count]).await);
             assert!(kept(&pool).1 <= 6 * PAGE, "{count} of {size} bytes");
-            assert!(pool.kept().free.back().is_some_and(|memory| memory.len_bytes() == size));
+            assert!(
+                pool.0.shelf.lock().free.back().is_some_and(|memory| memory.len_bytes() == size)
+            );
         }
         assert_eq!(kept(&pool), (1, 6 * PAGE, 0));
     }
