@@ -13,6 +13,8 @@ from test_render import members
 torch = pytest.importorskip("torch")
 transforms = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")
+presets = pytest.importorskip("torchvision.transforms._presets")
+tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 PASSES = "pillow-13" if int(Image.__version__.split(".")[0]) >= 13 else "horizontal-first"
@@ -28,6 +30,11 @@ def images():
 def ours(transform, images, **options):
     recipe = {**headwater.recipe_from(transform, **options), "resize_passes": PASSES}
     return headwater.render(images, recipe)["images"].numpy()
+
+
+def torchvisions(steps, images):
+    whole = transforms.Compose(steps)
+    return numpy.stack([whole(Image.open(io.BytesIO(image)).convert("RGB")).numpy() for image in images])
 
 
 CUT = [transforms.Resize((60, 44), transforms.InterpolationMode.BICUBIC)]
@@ -59,9 +66,76 @@ CUT = [transforms.Resize((60, 44), transforms.InterpolationMode.BICUBIC)]
     ids=lambda steps: " ".join(type(step).__name__ for step in steps),
 )
 def test_what_is_not_random_has_torchvisions_pixels(steps, images):
-    whole = transforms.Compose([*steps, *FLOAT_V1])
-    theirs = numpy.stack([whole(Image.open(io.BytesIO(image)).convert("RGB")).numpy() for image in images])
-    numpy.testing.assert_array_equal(ours(whole, images), theirs)
+    whole = [*steps, *FLOAT_V1]
+    numpy.testing.assert_array_equal(ours(transforms.Compose(whole), images), torchvisions(whole, images))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [transforms.Resize(64), transforms.ToTensor(), transforms.CenterCrop(48)],
+        [transforms.Resize(64), *FLOAT_V1, transforms.CenterCrop((40, 52))],
+        [transforms.ToTensor(), transforms.CenterCrop(700)],
+        [transforms.Resize((60, 60)), transforms.ToTensor()],
+    ],
+    ids=lambda steps: " ".join(type(step).__name__ for step in steps),
+)
+def test_a_crop_that_only_moves_pixels_may_stand_behind_the_conversion_to_floats(steps, images):
+    numpy.testing.assert_array_equal(ours(steps, images), torchvisions(steps, images))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_a_random_crop_of_floats_pads_with_black_or_with_pixels(mode, images):
+    (image,) = images[:1]
+    height, width = numpy.asarray(Image.open(io.BytesIO(image))).shape[:2]
+    # There is one place for a crop of the padded image's size.
+    steps = [transforms.ToTensor(), transforms.RandomCrop((height + 8, width + 8), padding=4, padding_mode=mode)]
+    numpy.testing.assert_array_equal(ours(steps, [image]), torchvisions(steps, [image]))
+
+
+FILLS = [
+    {tv_tensors.Mask: 255, tv_tensors.Image: 7, "others": 9},
+    {tv_tensors.Mask: 255, Image.Image: 7},
+    {tv_tensors.Mask: 255, "others": (7, 8, 9)},
+    {tv_tensors.Mask: 255},
+    254.6,
+]
+
+
+@pytest.mark.parametrize("fill", FILLS, ids=str)
+def test_the_fill_is_that_of_images_in_whole_levels(fill, images):
+    steps = [v2.Resize((60, 44), v2.InterpolationMode.BICUBIC), v2.RandomRotation((30, 30), fill=fill)]
+    found = ours([*steps, v2.ToImage()], images[:1], dtype="u8")
+    if isinstance(fill, dict) and tv_tensors.Image in fill:
+        # torchvision gives Pillow's images what the dict has for others.
+        assert found[0, :, 0, 0].tolist() == [7, 7, 7]
+    else:
+        numpy.testing.assert_array_equal(found, torchvisions([*steps, transforms.PILToTensor()], images[:1]))
+
+
+def test_the_dtype_is_that_of_images(images):
+    cut = v2.Resize((32, 32))
+    floats = v2.ToDtype({tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None}, scale=True)
+    unchanged = v2.ToDtype({tv_tensors.Mask: torch.float32, "others": None}, scale=True)
+    theirs = torchvisions([cut, v2.ToImage(), floats, v2.ToPureTensor()], images)
+    # `v2` multiplies by the reciprocal of 255, where `ToTensor` divides.
+    numpy.testing.assert_allclose(ours([cut, v2.ToImage(), floats], images), theirs, rtol=0, atol=1e-7)
+    with pytest.raises(headwater.ConfigError, match="the transforms end with levels from 0 to 255"):
+        headwater.recipe_from([cut, v2.ToImage(), unchanged])
+    numpy.testing.assert_array_equal(
+        ours([cut, v2.ToImage(), unchanged], images, dtype="u8"), torchvisions([cut, v2.ToImage(), v2.ToPureTensor()], images)
+    )
+
+
+def test_an_augmentation_without_operations_is_left_out():
+    _, _, only = view([transforms.CenterCrop(8), transforms.RandAugment(num_ops=0), transforms.ToTensor()])
+    assert only["ops"] == []
+
+
+def test_a_box_may_be_erased_twice():
+    erasing = transforms.RandomErasing(1.0)
+    _, _, only = view([transforms.CenterCrop(8), transforms.ToTensor(), erasing, erasing])
+    assert [op["op"] for op in only["ops"]] == ["erase", "erase"]
 
 
 def test_without_normalize_values_are_from_0_to_1_or_levels(images):
@@ -131,6 +205,9 @@ def test_cifar_crops_are_read():
     assert [op["op"] for op in recipe["image_ops"]] == ["color_jitter"]
 
 
+WEIGHTS = presets.ImageClassification(crop_size=48, resize_size=64)
+
+
 class Own:
     """A transform of the user's own."""
 
@@ -152,8 +229,36 @@ class Own:
         ([transforms.CenterCrop(8), transforms.ToTensor(), transforms.RandomErasing(), FLOAT_V1[1]], "`Normalize` stands behind"),
         ([transforms.CenterCrop(8), *FLOAT_V1, transforms.RandomInvert()], "`RandomInvert` stands behind the conversion to floats"),
         ([transforms.CenterCrop(8), transforms.ToTensor(), transforms.ColorJitter(0.4)], "`ColorJitter` stands behind"),
-        ([transforms.ToTensor(), transforms.RandomCrop(8, padding=2)], "`RandomCrop` stands behind the conversion to floats"),
-        ([*FLOAT_V1, transforms.CenterCrop(8)], "`CenterCrop` stands behind the conversion to floats"),
+        ([transforms.ToTensor(), transforms.RandomCrop(8, padding=2, fill=0.5)], "`RandomCrop` pads with another colour"),
+        ([*FLOAT_V1, transforms.CenterCrop(8)], "`CenterCrop` pads with another colour behind the conversion to floats"),
+        ([transforms.ToTensor(), transforms.RandomResizedCrop(8)], "`RandomResizedCrop` stands behind the conversion to floats"),
+        ([transforms.Resize(48), transforms.CenterCrop(64)], "`CenterCrop` takes 64 x 64 pixels behind `Resize(48)`"),
+        ([transforms.Resize(48), transforms.RandomCrop((40, 50))], "`RandomCrop` takes 40 x 50 pixels behind `Resize(48)`"),
+        ([transforms.CenterCrop(60), WEIGHTS], "`ImageClassification` resizes and cuts what was resized or cut"),
+        ([transforms.Resize(60), WEIGHTS], "`ImageClassification` resizes and cuts what was resized or cut"),
+        ([transforms.ToTensor(), WEIGHTS], "`ImageClassification` stands behind the conversion to floats"),
+        (
+            [presets.ImageClassification(crop_size=64, resize_size=48)],
+            "`ImageClassification` takes 64 x 64 pixels behind `Resize(48)`, and recipes do not pad what was resized: give `Resize(64)`",
+        ),
+        (
+            [transforms.CenterCrop(8), transforms.ToTensor(), transforms.RandomErasing(), transforms.RandomHorizontalFlip()],
+            "`RandomHorizontalFlip` stands behind `RandomErasing`",
+        ),
+        ([transforms.CenterCrop(8), v2.ToImage(), v2.RandomErasing(), v2.RandomInvert()], "`RandomInvert` stands behind `RandomErasing`"),
+        ([transforms.CenterCrop(8), FLOAT_V1[1]], "`Normalize` takes floats: put `ToTensor()`"),
+        ([transforms.CenterCrop(8), transforms.PILToTensor(), FLOAT_V1[1]], "`Normalize` takes floats: put `ToTensor()`"),
+        ([transforms.CenterCrop(8), transforms.RandomPosterize(0)], "`RandomPosterize` has 0 bits: Pillow takes 1 to 8"),
+        (
+            [v2.CenterCrop(8), v2.RandomRotation(9, fill={tv_tensors.Image: 0, Image.Image: 7})],
+            "`RandomRotation` has different values for two types of images",
+        ),
+        ([v2.CenterCrop(8), *FLOAT_V2[:2], v2.ToDtype(torch.uint8)], "`ToDtype` leaves values from 0 to 1 as they are"),
+        ([v2.CenterCrop(8), v2.ToImage(), v2.ToDtype(torch.int32, scale=True)], "`ToDtype` scales levels to the range of int32"),
+        (
+            [v2.CenterCrop(8), v2.ToImage(), v2.ToDtype({tv_tensors.Image: torch.float32, "others": None})],
+            "`ToDtype` leaves values from 0 to 255",
+        ),
         ([transforms.Resize(64), transforms.Resize((8, 8))], "`Resize` resizes what was resized"),
         ([transforms.Resize(64), transforms.RandomResizedCrop(8)], "`RandomResizedCrop` resizes what was resized"),
         ([transforms.CenterCrop(8), *FLOAT_V1, FLOAT_V1[1]], "`Normalize` is a second one"),
@@ -180,19 +285,14 @@ def test_what_recipes_do_not_have_is_named(steps, said):
 
 
 def test_the_transforms_of_weights_are_read(images):
-    from torchvision.transforms import _presets as presets
-
-    evaluation = presets.ImageClassification(crop_size=48, resize_size=64)
-    theirs = numpy.stack([evaluation(Image.open(io.BytesIO(image)).convert("RGB")).numpy() for image in images])
-    numpy.testing.assert_array_equal(ours(evaluation, images), theirs)
+    numpy.testing.assert_array_equal(ours(WEIGHTS, images), torchvisions([WEIGHTS], images))
 
 
 def test_erasing_without_normalize_is_to_black_and_nothing_is_above_255(images):
     steps = [*CUT, transforms.RandomSolarize(256, 1.0), transforms.ToTensor()]
     erased = ours([*steps, transforms.RandomErasing(1.0, value=[0, 0, 0])], images, dtype=torch.float32)
     plain = ours(steps, images, dtype="float32")
-    theirs = numpy.stack([transforms.Compose(steps)(Image.open(io.BytesIO(image)).convert("RGB")).numpy() for image in images])
-    numpy.testing.assert_array_equal(plain, theirs)
+    numpy.testing.assert_array_equal(plain, torchvisions(steps, images))
     assert ((erased == plain) | (erased == 0)).all() and (erased != plain).any()
 
 

@@ -14,6 +14,7 @@ _FILTERS = {"nearest": "nearest", "nearest-exact": "nearest", "bilinear": "bilin
 _ON_COLOURS = {"color_jitter", "grayscale", "solarize"}
 _ON_FLOATS = {"erase", "flip", "vertical_flip"}
 _BEHIND_FLOATS = "stands behind the conversion to floats, where it gives other pixels: put it before"
+_BEHIND_ERASING = "stands behind `RandomErasing`, which must be the last operation: put it before"
 _DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8"}
 
 Entry = dict[str, Any]
@@ -25,7 +26,7 @@ def recipe_from(transforms: Any, *, name: str = "images", dtype: str = "f32") ->
     `transforms` is one transform, a `Compose`, or a list of them: one crop, operations on levels, the conversion to floats,
     `Normalize`, and `RandomErasing` after it; or the `transforms()` of a classification model's weights. The result is a dict
     for `recipe=`, with one tensor `name`, `[batch, 3, height, width]` of `dtype`. Pixels are those of Pillow images; random
-    numbers are Headwater's own.
+    numbers are Headwater's own. `RandomCrop` pads smaller images, also without `pad_if_needed`, where torchvision raises.
 
     Raises `ConfigError` for a transform, or an argument of one, that recipes do not have; the text names it.
     """
@@ -122,6 +123,11 @@ class _Reader:
         return recipe if self.filter is None else {**recipe, "interpolation": self.filter}
 
     def _add(self, transform: Any, entry: Entry) -> None:
+        if entry.get("num_ops") == 0:
+            # It changes nothing, and recipes have no operation that does not.
+            return
+        if self._is_erased() and entry["op"] != "erase":
+            raise _refuse(transform, _BEHIND_ERASING)
         if entry["op"] not in _ON_FLOATS and self.are_floats:
             raise _refuse(transform, _BEHIND_FLOATS)
         if self.crop is not None:
@@ -135,7 +141,7 @@ class _Reader:
         if self.crop is not None:
             raise _refuse(transform, f"is a second crop: a view is cut once ({_PAGE})")
         if self.are_floats:
-            raise _refuse(transform, _BEHIND_FLOATS)
+            self._check_crop_of_floats(transform)
         if hasattr(transform, "interpolation"):
             if self.shorter_side is not None:
                 raise _refuse(transform, f"resizes what was resized: a view is resized once ({_PAGE})")
@@ -147,32 +153,59 @@ class _Reader:
             return
         self.crop = _Crop(_size(transform), _CROPS[_kind(transform)](transform, self.shorter_side))
 
+    def _is_erased(self) -> bool:
+        return any(entry["op"] == "erase" for entry in self.ops)
+
+    def _check_crop_of_floats(self, crop: Any) -> None:
+        """That it moves pixels only: padding is black in a recipe, and after `Normalize` it would be another colour."""
+        if hasattr(crop, "interpolation"):
+            raise _refuse(crop, _BEHIND_FLOATS)
+        may_fill = self.shorter_side is None and getattr(crop, "padding_mode", "constant") == "constant"
+        if may_fill and (self.mean is not None or any(_levels(crop))):
+            raise _refuse(crop, "pads with another colour behind the conversion to floats: put it before")
+
     def _convert(self, transform: Any) -> None:
         kind = _kind(transform)
-        if kind in ("ToTensor", "ConvertImageDtype", "ToDtype"):
-            dtype = getattr(transform, "dtype", None)
-            are_floats = kind == "ToTensor" or "float" in str(dtype)
-            if are_floats and not getattr(transform, "scale", True):
-                raise _refuse(transform, "leaves values from 0 to 255 as they are: give `scale=True`")
-            self.are_floats = are_floats
+        if kind == "ToTensor":
+            self.are_floats = True
+        elif kind in ("ConvertImageDtype", "ToDtype"):
+            self._convert_to(_dtype_of(transform), transform)
         elif kind in ("PILToTensor", "ToImage"):
             self.are_floats = bool(self.are_floats)
+
+    def _convert_to(self, dtype: str | None, transform: Any) -> None:
+        if dtype is None:
+            return
+        are_floats, is_scaled = "float" in dtype, getattr(transform, "scale", True)
+        if are_floats and not self.are_floats and not is_scaled:
+            raise _refuse(transform, "leaves values from 0 to 255 as they are: give `scale=True`")
+        if self.are_floats and not are_floats and not is_scaled:
+            raise _refuse(transform, "leaves values from 0 to 1 as they are, and cuts off their fractions: give `scale=True`")
+        if not are_floats and is_scaled and dtype != "uint8":
+            raise _refuse(transform, f"scales levels to the range of {dtype}: give `torch.uint8`")
+        self.are_floats = are_floats
 
     def _normalize(self, transform: Any) -> None:
         if self.mean is not None:
             raise _refuse(transform, "is a second one: leave one out")
-        if any(entry["op"] == "erase" for entry in self.ops):
+        if self._is_erased():
             raise _refuse(transform, "stands behind `RandomErasing`, which then erases to another colour: put it before")
+        if not self.are_floats:
+            raise _refuse(transform, "takes floats: put `ToTensor()`, or `ToDtype(torch.float32, scale=True)`, before it")
         self.mean, self.std = [float(one) for one in transform.mean], [float(one) for one in transform.std]
         if len(self.mean) != 3 or len(self.std) != 3:
             raise _refuse(transform, f"has {len(self.mean)} means and {len(self.std)} deviations: images have three channels")
-        self.are_floats = True
 
     def _read_weights(self, weights: Any) -> None:
-        """Evaluation as torchvision's weights have it: `Resize`, `CenterCrop`, `Normalize`."""
+        """Evaluation as torchvision's weights have it: `Resize`, `CenterCrop`, `ConvertImageDtype`, `Normalize`."""
+        if self.crop is not None or self.shorter_side is not None:
+            raise _refuse(weights, f"resizes and cuts what was resized or cut: a view is cut once ({_PAGE})")
+        if self.are_floats:
+            raise _refuse(weights, _BEHIND_FLOATS)
         (self.shorter_side,), (side,) = weights.resize_size, weights.crop_size
         self.filter = _filter(weights)
-        self.crop = _Crop((side, side), {"kind": "center_after_resize", "resize": self.shorter_side})
+        self.crop = _Crop((side, side), _center(weights, self.shorter_side))
+        self.are_floats = True
         self._normalize(weights)
 
 
@@ -194,7 +227,7 @@ def _shorter_side(resize: Any) -> int | None:
 
 
 def _size(transform: Any) -> tuple[int, int]:
-    size = transform.size
+    size = transform.crop_size if _kind(transform) == "ImageClassification" else transform.size
     height, width = (size, size) if isinstance(size, int) else (size[0], size[-1])
     return int(height), int(width)
 
@@ -209,12 +242,39 @@ def _filter(transform: Any) -> str:
     return _FILTERS[name]
 
 
-def _fill(transform: Any) -> list[int]:
+def _is_of_images(key: Any) -> bool:
+    """Whether a key of a dict is a type of images: torchvision's, Pillow's, or a plain tensor."""
+    module, name = str(getattr(key, "__module__", "")), getattr(key, "__name__", "")
+    return (name == "Image" and module.startswith(("torchvision.", "PIL."))) or (name == "Tensor" and module == "torch")
+
+
+def _of_images(transform: Any, by_type: Mapping[Any, Any]) -> Any:
+    """What a dict by types has for images."""
+    found = [value for key, value in by_type.items() if _is_of_images(key)]
+    if any(value != found[0] for value in found):
+        raise _refuse(transform, "has different values for two types of images: give both the same")
+    return found[0] if found else by_type.get("others")
+
+
+def _dtype_of(transform: Any) -> str | None:
+    """The dtype that it gives images; `None` if it leaves them as they are."""
+    dtype = transform.dtype
+    if isinstance(dtype, Mapping):
+        dtype = _of_images(transform, dtype)
+    return None if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def _levels(transform: Any) -> list[float]:
     fill = getattr(transform, "fill", 0)
     if isinstance(fill, Mapping):
-        fill = next(iter(fill.values()), 0)
-    levels = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
-    return [round(level) for level in (levels * 3 if len(levels) == 1 else levels)]
+        fill = _of_images(transform, fill)
+    levels: list[float] = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
+    return levels * 3 if len(levels) == 1 else levels
+
+
+def _fill(transform: Any) -> list[int]:
+    # Pillow cuts fractions off.
+    return [int(level) for level in _levels(transform)]
 
 
 def _pair(values: Any) -> list[float]:
@@ -230,8 +290,23 @@ def _whole(_: Any, shorter_side: int | None) -> Entry:
     return {"kind": "resize"}
 
 
+def _check_within(transform: Any, shorter_side: int) -> None:
+    """That no resized image is smaller than the crop."""
+    height, width = _size(transform)
+    longer = max(height, width)
+    if longer > shorter_side:
+        raise _refuse(
+            transform,
+            f"takes {height} x {width} pixels behind `Resize({shorter_side})`, and recipes do not pad what was resized: "
+            f"give `Resize({longer})`",
+        )
+
+
 def _center(transform: Any, shorter_side: int | None) -> Entry:
-    return {"kind": "center"} if shorter_side is None else {"kind": "center_after_resize", "resize": shorter_side}
+    if shorter_side is None:
+        return {"kind": "center"}
+    _check_within(transform, shorter_side)
+    return {"kind": "center_after_resize", "resize": shorter_side}
 
 
 def _random(transform: Any, shorter_side: int | None) -> Entry:
@@ -239,6 +314,7 @@ def _random(transform: Any, shorter_side: int | None) -> Entry:
     if shorter_side is not None:
         if padding:
             raise _refuse(transform, f"pads what was resized, which recipes do not: {_PAGE}")
+        _check_within(transform, shorter_side)
         return {"kind": "random_after_resize", "resize": shorter_side}
     sides = [0] if padding is None else [padding] if isinstance(padding, int) else list(padding)
     if len(set(sides)) > 1:
@@ -308,6 +384,8 @@ def _solarize(transform: Any) -> Entry:
 
 
 def _posterize(transform: Any) -> Entry:
+    if not 1 <= transform.bits <= 8:
+        raise _refuse(transform, f"has {transform.bits} bits: Pillow takes 1 to 8")
     return {**_with_p("posterize")(transform), "bits": int(transform.bits)}
 
 
