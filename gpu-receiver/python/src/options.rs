@@ -166,7 +166,7 @@ fn changed_preset(recipe: &RecipeConfig) -> Result<Option<String>, ConfigError> 
     let Some(preset) = recipe.changed_preset()? else { return Ok(None) };
     let digest = recipe.recipe()?.digest();
     Ok(Some(format!(
-        "the recipe is `{preset}` with other values: its certificate (docs/recipes.md) is of the published ones; \
+        "the recipe is `{preset}` with other values: no longer the recipe as published (docs/recipes.md); \
          the digest of this recipe is {digest}"
     )))
 }
