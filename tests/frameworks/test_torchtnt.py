@@ -55,6 +55,44 @@ def test_a_batch_that_was_taken_in_advance_is_not_lost(trained, leave_after):
     assert left + trained(resume=True) == whole
 
 
+def test_an_epoch_whose_last_step_was_saved_ends_with_its_evaluation(loop, images, tmp_path):
+    from images import loader
+    from torchtnt.framework.fit import fit
+    from torchtnt.framework.unit import EvalUnit
+
+    module = loop("torchtnt")
+
+    class Unit(module.Unit, EvalUnit):
+        def __init__(self):
+            super().__init__()
+            self.evaluated = []
+
+        def eval_step(self, state, data):
+            self.evaluated.append(self.train_progress.num_epochs_completed)
+
+    class Ends(module.Callback):
+        def __init__(self):
+            self.epochs = []
+
+        def on_train_epoch_end(self, state, unit):
+            self.epochs.append(unit.train_progress.num_epochs_completed)
+
+    def run(*callbacks, resume=False):
+        unit, ends = Unit(), Ends()
+        with loader(images) as data:
+            if resume:
+                module.DistributedCheckpointSaver.restore_from_latest(str(tmp_path), unit, train_dataloader=data)
+            with contextlib.suppress(module.Lost):
+                every = [module.ResumeCallback(), ends, *callbacks]
+                fit(unit, data, [0], max_epochs=3, evaluate_every_n_epochs=1, callbacks=every)
+        return unit.steps, unit.evaluated, ends.epochs
+
+    whole = run()
+    left = run(module.DistributedCheckpointSaver(str(tmp_path), save_every_n_train_steps=STEPS), module.Leave(STEPS))
+    assert whole[1:] == ([1, 2, 3], [1, 2, 3]) and left[1:] == ([], [])
+    assert [before + after for before, after in zip(left, run(resume=True))] == list(whole)
+
+
 def test_data_without_a_loader_are_refused(loop, images):
     import headwater
     from images import Images, dataloader

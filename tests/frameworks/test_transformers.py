@@ -66,6 +66,31 @@ def test_without_a_callback_a_resume_in_mid_epoch_is_refused(trained):
         trained(resume=True, callbacks=False)
 
 
+@pytest.mark.parametrize("options", [{}, {"ignore_data_skip": True}], ids=str)
+def test_without_a_callback_a_resume_at_an_epochs_end_is_refused(trained, options):
+    import headwater
+
+    trained(leave_after=32, callbacks=False)
+    with pytest.raises(headwater.ConfigError, match=r"callbacks=\[headwater.integrations.transformers.ResumeCallback\(\)\]"):
+        trained(resume=True, callbacks=False, **options)
+
+
+def test_without_a_callback_a_fresh_run_goes_on_to_its_other_epochs_and_begins_again(trained, loop, images, tmp_path):
+    from scenarios import Plan, close
+
+    assert trained(callbacks=False).steps == trained().steps
+    module = loop("transformers")
+    data = module.opened("headwater", images)
+    try:
+        for leave_after in (20, None):
+            trainer = module.trainer(data, Plan(2, leave_after=leave_after))
+            trainer.remove_callback(module.ResumeCallback)
+            trainer.train()
+            assert len(trainer.steps) == (leave_after or 32)
+    finally:
+        close(data)
+
+
 def test_data_are_not_skipped_where_the_trainer_is_told_not_to(trained):
     whole = trained()
     trained(leave_after=20)

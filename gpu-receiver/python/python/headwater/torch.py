@@ -37,8 +37,8 @@ _DIVIDED = (
     "DataLoaderConfiguration(dispatch_batches=False) will do"
 )
 _NOT_FOLLOWED = (
-    "transformers' Trainer resumes in the middle of an epoch, and does not set the epoch of a DataLoader over an iterable "
-    "dataset: give it `callbacks=[headwater.integrations.transformers.ResumeCallback()]`"
+    "transformers' Trainer resumes a run, and does not set the epoch of a DataLoader over an iterable dataset: give it "
+    "`callbacks=[headwater.integrations.transformers.ResumeCallback()]`"
 )
 
 
@@ -48,7 +48,8 @@ class IterableDataset(data.IterableDataset):
     Use it in `DataLoader(dataset, batch_size=None, num_workers=0)`, or in torchdata's `StatefulDataLoader` with the
     same arguments. Lightning accepts these, and the dataset itself. Epochs and states are the loader's.
 
-    An iteration raises `ForkError` in a DataLoader's worker, and `ConfigError` if Accelerate would divide batches.
+    An iteration raises `ForkError` in a DataLoader's worker, and `ConfigError` if Accelerate would divide batches, or if
+    transformers' Trainer resumes and nothing has set its epoch.
     """
 
     def __init__(self, loader: Loader):
@@ -58,6 +59,10 @@ class IterableDataset(data.IterableDataset):
         # Batches of the next iteration that Accelerate drops, because they were trained on.
         self._dropped = 0
         self._is_followed = False
+        # Whether the epoch of the next iteration was set here.
+        self._is_placed = False
+        # State of the Trainer that has begun with the right epoch.
+        self._begun: Any = None
 
     def __iter__(self) -> Iterator[TorchBatch]:
         if data.get_worker_info() is not None:
@@ -65,9 +70,9 @@ class IterableDataset(data.IterableDataset):
         if any(type(one).__name__ in _DIVIDERS for one in _accelerators()):
             raise ConfigError(_DIVIDED)
         skippers = [one for one in _accelerators() if getattr(one, "skip_batches", 0)]
-        sets_epoch = all(hasattr(one, "set_epoch") for one in skippers)
-        if not self._is_followed and not sets_epoch and _is_within("transformers.trainer"):
-            raise ConfigError(_NOT_FOLLOWED)
+        if not self._is_followed:
+            self._check_trainer(skippers)
+        self._is_placed = False
         dropped, self._dropped = self._dropped, 0
         return self._batches(min([dropped, *(one.skip_batches for one in skippers)]) if skippers else 0)
 
@@ -77,6 +82,32 @@ class IterableDataset(data.IterableDataset):
             for _ in range(dropped + 1):
                 yield batch.torch()
             dropped = 0
+
+    def _check_trainer(self, skippers: list[Any]) -> None:
+        """That a Trainer which resumes begins with its own epoch."""
+        trainer = _trainer()
+        if trainer is None or trainer.state is self._begun:
+            return
+        drops = any(not hasattr(one, "set_epoch") for one in skippers)
+        if drops or (self._is_trained_by(trainer) and not self._is_at(trainer)):
+            raise ConfigError(_NOT_FOLLOWED)
+        self._begun = trainer.state
+
+    def _is_trained_by(self, trainer: Any) -> bool:
+        """Whether these are the data of its training; it evaluates on others meanwhile."""
+        training = getattr(getattr(trainer, "callback_handler", None), "train_dataloader", None)
+        return getattr(training, "dataset", None) is self
+
+    def _is_at(self, trainer: Any) -> bool:
+        """Whether the next iteration is over the epoch that it begins with."""
+        # A run that begins anew takes any epoch.
+        if self._is_placed or trainer.state.global_step == 0:
+            return True
+        # It needs this module, and transformers, which are both there by now.
+        from .integrations.transformers import trained
+
+        epoch, _ = trained(trainer.args, trainer.state, len(self))
+        return self.loader.epoch == epoch
 
     def _follow(self, epoch: int, step: int) -> None:
         """Goes where a framework goes that drops the first batches of an epoch by itself."""
@@ -92,6 +123,7 @@ class IterableDataset(data.IterableDataset):
         """Sets the epoch of the next iteration: the whole epoch, or the rest of it after `load_state_dict`. Raises
         `ConfigError` for an epoch before that of a state that was loaded and not iterated yet."""
         self.loader.set_epoch(epoch)
+        self._is_placed = True
 
     @property
     def sampler(self) -> Sampler:
@@ -110,6 +142,7 @@ class IterableDataset(data.IterableDataset):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Makes the next iteration continue where the state was taken."""
         self.loader.load_state_dict(state_dict)
+        self._is_placed = True
 
     def __reduce__(self) -> NoReturn:
         # If workers are not forked, the dataset is sent to them.
@@ -130,9 +163,11 @@ def _accelerators() -> list[Any]:
     return [frame.f_locals.get("self") for frame in frames]
 
 
-def _is_within(module: str) -> bool:
-    """Whether a function of a module requests the batches."""
-    return any(frame.f_globals.get("__name__") == module for frame in _frames())
+def _trainer() -> Any:
+    """The Trainer of transformers that requests the batches."""
+    frames = [frame for frame in _frames() if frame.f_globals.get("__name__") == "transformers.trainer"]
+    callers = (frame.f_locals.get("self") for frame in frames)
+    return next((caller for caller in callers if hasattr(caller, "state")), None)
 
 
 def _refuse_to_collate(batches: list[TorchBatch], **_: Any) -> NoReturn:

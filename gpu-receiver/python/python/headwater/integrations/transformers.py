@@ -49,15 +49,21 @@ class ResumeCallback(TrainerCallback):
                 "ResumeCallback finds no headwater.torch.IterableDataset in the Trainer's DataLoader: return "
                 "`DataLoader(IterableDataset(loader), batch_size=None)` from `get_train_dataloader`"
             )
-        accumulated = args.gradient_accumulation_steps
-        # As the Trainer counts: the last update of an epoch may have fewer batches.
-        updates = max(-(-len(dataset) // accumulated), 1)
         self._dataset = dataset
-        self._epoch, update = divmod(state.global_step, updates)
-        dataset._follow(self._epoch, 0 if args.ignore_data_skip else update * accumulated)
+        self._epoch, step = trained(args, state, len(dataset))
+        dataset._follow(self._epoch, 0 if args.ignore_data_skip else step)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Sets the epoch that begins."""
         if self._dataset is not None:
             self._dataset.sampler.set_epoch(self._epoch)
             self._epoch += 1
+
+
+def trained(args: Any, state: Any, steps: int) -> tuple[int, int]:
+    """Epochs that a Trainer has trained, and batches of the next one, where an epoch has this number of steps."""
+    accumulated = args.gradient_accumulation_steps
+    # As the Trainer counts: the last update of an epoch may have fewer batches.
+    updates = max(-(-steps // accumulated), 1)
+    epoch, update = divmod(state.global_step, updates)
+    return epoch, update * accumulated
