@@ -8,7 +8,7 @@ import sys
 import headwater
 import pytest
 from conftest import PHOTOS, program
-from headwater.dino import DINOAugConfig, DINODataLoader, LoaderConfig
+from headwater.dino import DINOAugConfig, DINODataLoader, LoaderConfig, datasets
 from headwater.dino.datasets import Dataset, GlobalDatasetFilter, root
 
 
@@ -55,6 +55,58 @@ def test_the_root_is_the_projects_or_a_variables(hub, tmp_path, monkeypatch):
     assert root() == hub and root("/given") != hub
 
 
+SECTION = "[tool.dino_loader.datasets]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "of_lines"),
+    [
+        (SECTION + "root = \"/data/bob's\"\n", "/data/bob's"),
+        (SECTION + "root = 'a \"hub\"' # here\n", 'a "hub"'),
+        (SECTION + '  root = "hub"\n', "hub"),
+        (SECTION + '"root" = "hub"\n', "hub"),
+        (SECTION + 'allowed = [\n[1]]\nroot = "hub"\n', "hub"),
+        ("[ tool.dino_loader . datasets ] # here\nroot = 'hub'\n", "hub"),
+        ("# see [tool.dino_loader.datasets] below\n[project]\nroot = 'no'\n" + SECTION + 'root = "hub"\n', "hub"),
+        (SECTION + "x = 1\n[[tool.others]]\nroot = 'no'\n", None),
+        # Python before 3.11 does not find these.
+        ('[tool.dino_loader]\ndatasets = { root = "hub" }\n', ""),
+        ('[tool.dino_loader]\ndatasets.root = "hub"\n', ""),
+        (SECTION + "root = \'\'\'hub\'\'\'\n", ""),
+    ],
+)
+def test_the_root_of_a_project_is_read_as_toml(text, of_lines, tmp_path):
+    assert datasets._of_lines(text) == (of_lines or None)
+    of_toml = "hub" if of_lines == "" and sys.version_info >= (3, 11) else of_lines or None
+    assert datasets._of_toml(text, tmp_path) == of_toml
+
+
+def test_the_root_of_a_project_may_be_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "pyproject.toml").write_text(SECTION + 'root = "~/hub"\n')
+    assert root() == tmp_path / "home" / "hub"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python before 3.11 has no reader of TOML")
+@pytest.mark.parametrize(("text", "said"), [("root =\n", "cannot be read"), ("root = 3\n", "is 3: give a folder")])
+def test_a_project_that_names_no_folder_is_refused(text, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(SECTION + text)
+    with pytest.raises(headwater.ConfigError, match=said):
+        root()
+
+
+def test_names_are_names_and_not_patterns(hub):
+    with pytest.raises(headwater.ConfigError, match='`allowed_splits` is the string "retrain": give a list of names'):
+        GlobalDatasetFilter(allowed_splits="retrain")
+    with pytest.raises(headwater.ConfigError, match=r"dataset `\*` has no shard"):
+        Dataset("*", hub).to_spec()
+    for name in ("photos/train", "", ".."):
+        with pytest.raises(headwater.ConfigError, match="is not the name of a dataset"):
+            Dataset(name, hub)
+
+
 def run(module, *arguments, **options):
     environment = {**os.environ, "HEADWATER_BIN": program()}
     command = [sys.executable, "-m", module, *arguments]
@@ -67,5 +119,6 @@ def test_the_command_line_is_the_programs(hub, tmp_path):
     assert counted.returncode == 0 and "41" in counted.stdout, counted
     shown = run("headwater.dino.datasets", "preview", "--root", str(hub))
     assert "private" in shown.stdout and "photos" in shown.stdout, shown
-    monitor = run("headwater.dino.monitor", "--job", "77", "--once", "--targets-dir", str(tmp_path / "none"))
-    assert monitor.returncode != 0 and "monitor" not in monitor.stdout, monitor
+    none = tmp_path / "none"
+    monitor = run("headwater.dino.monitor", "--job", "77", "--once", "--targets-dir", str(none))
+    assert monitor.returncode == 1 and f"headwater: no process answers: targets directory {none}" in monitor.stderr, monitor
