@@ -30,12 +30,16 @@ logs=$(mktemp -d)
 declare -A beside=()
 # Whoever ends this ends what runs beside it with all that it started, and sees what it said.
 clear_away() {
-    local name
+    local name limited
     for name in "${!beside[@]}"; do
         if kill -0 "${beside[$name]}" 2>/dev/null; then
             kill -TERM -- "-${beside[$name]}" 2>/dev/null
             cat "$logs/$name-said"
         fi
+    done
+    # Last, so that no lane goes on to its next tests.
+    for limited in "$logs"/limited-*; do
+        [ ! -e "$limited" ] || kill -TERM "${limited##*-}" 2>/dev/null
     done
     rm -rf "$logs"
 }
@@ -102,20 +106,31 @@ results() {
     count "$(sum passed "$lines")" "$broken" "$(sum 'ignored|skipped' "$lines")"
 }
 
+# Tests that hang are ended, and have failed, before CI's time is over.
+# A shell has what runs in its background ignore an interrupt, which tests send.
+within=(env --default-signal=INT,QUIT timeout --kill-after=30 40m)
+
+# finished PID: waits for what began `within` a time. Until then `clear_away` finds it by the file limited-PID: `timeout` leads
+# a group of its own, which no signal to ours reaches.
+finished() {
+    local status
+    wait "$1"
+    status=$?
+    rm -f "$logs/limited-$1"
+    return $status
+}
+
 # said FILE COMMAND..: shows what a command says, and keeps it in FILE. A pipe would wait for whatever a test has left behind.
 said() {
     local file=$1 pid
     shift
     : >"$file"
-    "$@" >"$file" 2>&1 </dev/null &
+    "${within[@]}" "$@" >"$file" 2>&1 </dev/null &
     pid=$!
+    : >"$logs/limited-$pid"
     tail -n +1 -s 0.2 --pid="$pid" -f "$file"
-    wait "$pid"
+    finished "$pid"
 }
-
-# Tests that hang are ended, and have failed, before CI's time is over.
-# A shell has what runs in its background ignore an interrupt, which tests send.
-within=(env --default-signal=INT,QUIT timeout --kill-after=30 40m)
 
 # rust NAME CARGO-TEST-ARGUMENT..
 rust() {
@@ -123,7 +138,7 @@ rust() {
     shift
     section "$name"
     local status ended
-    said "$logs/$lane" "${within[@]}" cargo ${HEADWATER_CARGO_OPTIONS:-} test "$@"
+    said "$logs/$lane" cargo ${HEADWATER_CARGO_OPTIONS:-} test "$@"
     status=$?
     grep '^test result: ' "$logs/$lane" >"$logs/$lane-results"
     # A program that is ended by a signal leaves no count behind, whatever the others say.
@@ -147,9 +162,11 @@ ignored() {
 pytest_in() {
     section "pytest $1"
     # The program that was just built, not a newer one of another profile.
-    HEADWATER_BIN=$target/debug/headwater said "$logs/$lane-python" "${within[@]}" "$venv/bin/python" -m pytest -q "$@"
+    HEADWATER_BIN=$target/debug/headwater said "$logs/$lane-python" "$venv/bin/python" -m pytest -q "$@"
     local status=$?
-    tail -n 1 "$logs/$lane-python" >"$logs/$lane-results"
+    # What a test has left behind may say something after the last line of pytest's.
+    grep -E '^(=+ )?(no tests ran|([0-9]+ [a-z ]+(, )?)+) in [0-9.]+s' "$logs/$lane-python" | tail -n 1 >"$logs/$lane-results"
+    [ -s "$logs/$lane-results" ] || status=1
     results "pytest $1" "$status" "$logs/$lane-results"
 }
 
@@ -158,7 +175,9 @@ script() {
     local name=$1
     shift
     section "$name"
-    "${within[@]}" "$@"
+    "${within[@]}" "$@" </dev/null &
+    : >"$logs/limited-$!"
+    finished $!
     case $? in
         0) count 1 0 0 ;;
         77) count 0 0 1 ;;
