@@ -88,6 +88,32 @@ fn figures_for_programs_are_those_of_a_calculation_by_hand() {
     near("/tiers/1/out_gb_per_s", 210_450.0 * 1_044_488.0 / 1e9 / nodes);
     near("/tiers/1/cores", (210_450.0 / 400.0 + 0.51 * 210_450.0 * 115e3 / 1e9) / nodes);
     near("/tiers/2/in_gb_per_s", 210_450.0 * 1_044_488.0 / 1e9 / 32.0);
+    near("/sessions/of_worker", 256.0 * nodes.min(16.0) / nodes);
+}
+
+#[test]
+fn the_jobs_of_the_page_begin_with_what_a_worker_takes_by_default() {
+    let default = headwater_augment::AugmentConfig::default().sessions.sessions_max;
+    for (ranks, of_node) in [("256", "8"), ("288", "4")] {
+        let words = [
+            "plan",
+            "--size",
+            "--json",
+            "--rate",
+            "210450",
+            "--batch",
+            "64",
+            "--world-size",
+            ranks,
+        ];
+        let size: Value = serde_json::from_str(&said(plan(
+            &[&words[..], &["--ranks-per-node", of_node]].concat(),
+        )))
+        .expect("JSON");
+        let sessions = size["sessions"]["of_worker"].as_u64().expect("a number");
+        assert!(sessions <= default as u64 && sessions > 0, "{ranks} ranks: {sessions}");
+        assert_eq!(size["short"], Value::Array(Vec::new()));
+    }
 }
 
 #[test]

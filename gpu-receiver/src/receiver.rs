@@ -232,6 +232,12 @@ impl Receiver {
         self.order.steps_per_epoch(epoch)
     }
 
+    /// Whether a place is behind the last batch of this rank, in an exact epoch of which other ranks have one more.
+    #[must_use]
+    pub fn is_own_end(&self, at: Position) -> bool {
+        self.order.is_own_end(at)
+    }
+
     /// Whether the last epoch has been taken whole.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -86,13 +86,18 @@ impl SampleOrder {
         Ok(Plan { at, group, samples })
     }
 
+    /// Whether a place is behind the last batch of this rank, and the first rank has one more.
+    pub(crate) fn is_own_end(&self, at: Position) -> bool {
+        lock(&self.shape).is_own_end(at.epoch, at.step)
+    }
+
     /// Whether there is such a place. At its own end of an epoch a rank stands where others may have a batch more. CPU
     /// work.
     ///
     /// # Errors
     /// There is none.
     pub(crate) fn check(&self, at: Position) -> Result<(), SamplerError> {
-        if lock(&self.shape).is_own_end(at.epoch, at.step) {
+        if self.is_own_end(at) {
             return Ok(());
         }
         lock(&self.sampler).batch(at.epoch, at.step).map(drop)

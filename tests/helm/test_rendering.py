@@ -196,7 +196,7 @@ def test_pods_that_look_for_endpoint_slices_may_list_them():
     objects = render("slices")
     (role,) = of_kind(objects, "Role", "-discovery")
     assert role["rules"] == [
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]}
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]
     (binding,) = of_kind(objects, "RoleBinding", "-discovery")
     bound = {subject["name"] for subject in binding["subjects"]}

@@ -244,9 +244,13 @@ impl Loader {
     /// in loader: ..`. After a resume it begins with the rest of the state's epoch.
     fn epochs(slf: PyRef<'_, Self>, end: u32) -> PyResult<Bound<'_, PyAny>> {
         let py = slf.py();
-        let first = slf.with(py, |receiver| {
+        let first = detached(py, |detached| {
+            let receiver = slf.shared.receiver(detached)?;
             let here = receiver.position();
             let is_over = here.step >= receiver.steps_per_epoch(here.epoch);
+            // A loaded place may be this rank's end of an exact epoch, of which others have a batch more.
+            let is_moved = slf.shared.pace(detached)?.was_moved();
+            let is_over = is_over && !(is_moved && receiver.is_own_end(here));
             Ok(here.epoch.saturating_add(is_over.into()))
         })?;
         let epochs = py.import("headwater.sampling")?.getattr("epochs")?;

@@ -126,6 +126,25 @@ def test_images_without_labels_need_no_word_on_labels(folder, tmp_path):
         load(tmp_path, embedded="threads", label_field="cls")
 
 
+def test_images_are_named_one_by_one_or_by_a_glob(folder):
+    images = sorted(folder.rglob("*.jpg"))
+    assert len({image.parent for image in images}) > 1
+    with load(folder, embedded="threads") as loader:
+        wanted = epoch(loader)
+    for data in (images, [str(image) for image in images], str(folder / "*" / "*.jpg")):
+        with load(data, embedded="threads") as loader:
+            assert epoch(loader) == wanted
+    some = images[::-3]
+    with load(some, embedded="threads", shuffle=False, batch_size=1) as loader:
+        keys = [key for batch in loader for key in batch.keys]
+    assert keys == [str(image.relative_to(folder)) for image in some]
+    of_one_class = [image for image in images if image.parent == images[0].parent]
+    with load(of_one_class, embedded="threads", shuffle=False, batch_size=1) as loader:
+        assert {int(label) for batch in loader for label in batch.labels.numpy()} == {-1}
+    with pytest.raises(headwater.HeadwaterError, match="is named twice: name it once"):
+        load([images[0], images[1], images[0]], embedded="threads")
+
+
 @BOTH
 @pytest.mark.parametrize(
     "data",

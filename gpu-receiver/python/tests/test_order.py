@@ -200,6 +200,14 @@ def test_ranks_of_an_exact_epoch_say_the_same_of_where_they_are(make):
     alone = make(batch_size=20, epoch_end="exact")
     alone.load_state_dict(states[4])
     assert sum(len(batch) for batch in alone) == 4
+    # The last rank stands at its own end: its rest of the epoch is empty, and it goes on with the others.
+    for rank, rest in ((0, 1), (4, 0)):
+        resumed = make(rank=rank, world_size=5, batch_size=4, epoch_end="exact")
+        resumed.load_state_dict(states[0])
+        assert (resumed.epoch, sum(1 for _ in resumed)) == (0, rest)
+        assert (sum(1 for _ in resumed), resumed.epoch) == (len(resumed), 2)
+        resumed.load_state_dict(states[0])
+        assert [sum(1 for _ in resumed) for _ in resumed.epochs(2)] == [rest, len(resumed)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ use headwater_kubernetes::{ApiServer, ServicePort, Slices};
 
 use crate::DiscoveryError;
 use crate::address::{Piece, addresses};
+use crate::followed::Followed;
 
 /// Longest file of addresses.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -48,13 +49,16 @@ impl Entry {
         !matches!(self, Self::Written(_))
     }
 
-    /// The addresses at this moment. Blocks: a name server may take its time, or an API server.
-    pub(crate) fn look(&self) -> Result<Vec<String>, DiscoveryError> {
+    /// The addresses at this moment. Blocks: a name server may take its time, or an API server the first time.
+    pub(crate) fn look(
+        &self,
+        followed: &mut Option<Followed>,
+    ) -> Result<Vec<String>, DiscoveryError> {
         match self {
             Self::Written(addresses) => Ok(addresses.clone()),
             Self::Dns { entry, name, port } => records(entry, name, *port),
             Self::File { entry, path } => lines(entry, path),
-            Self::Slices { entry, slices } => pods(entry, slices),
+            Self::Slices { entry, slices } => pods(entry, slices, followed),
         }
     }
 }
@@ -106,13 +110,29 @@ fn slices(entry: &str, service: &str) -> Result<Entry, DiscoveryError> {
     }
 }
 
-fn pods(entry: &str, slices: &Slices) -> Result<Vec<String>, DiscoveryError> {
-    let server = ApiServer::of_this_pod();
-    let found = server.and_then(|server| slices.addresses(&server));
+fn pods(
+    entry: &str,
+    slices: &Slices,
+    followed: &mut Option<Followed>,
+) -> Result<Vec<String>, DiscoveryError> {
+    let heard = followed.as_ref().and_then(Followed::pods);
+    let found = match heard {
+        Some(heard) => heard,
+        None if followed.is_some() => {
+            let server = ApiServer::of_this_pod();
+            let listed = server.and_then(|server| Ok(slices.list(&server)?.addresses()));
+            listed.map_err(|error| error.to_string())
+        }
+        None => Followed::begin(slices).map_err(|error| error.to_string()).and_then(|begun| {
+            let pods = begun.pods().unwrap_or_else(|| Ok(Vec::new()));
+            *followed = Some(begun);
+            pods
+        }),
+    };
     match found {
         Ok(pods) if pods.is_empty() => Err(DiscoveryError::nothing(entry, "no pod is ready")),
         Ok(pods) => Ok(pods),
-        Err(error) => Err(DiscoveryError::nothing(entry, error.to_string())),
+        Err(reason) => Err(DiscoveryError::nothing(entry, reason)),
     }
 }
 

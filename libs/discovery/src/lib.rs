@@ -22,6 +22,7 @@
 mod address;
 mod entry;
 mod error;
+mod followed;
 mod hostlist;
 mod places;
 

@@ -5,11 +5,20 @@ use std::collections::HashSet;
 use crate::DiscoveryError;
 use crate::address::{Piece, addresses};
 use crate::entry::Entry;
+use crate::followed::Followed;
 
 /// The entries of a list, with what each showed at the last look that found something.
 #[derive(Clone, Debug)]
 pub struct Places {
-    entries: Vec<(Entry, Vec<String>)>,
+    entries: Vec<Looked>,
+}
+
+/// An entry, what it showed at the last look that found something, and who tells of its changes.
+#[derive(Clone, Debug)]
+struct Looked {
+    entry: Entry,
+    before: Vec<String>,
+    followed: Option<Followed>,
 }
 
 /// What one look showed.
@@ -43,32 +52,34 @@ impl Places {
         }
         entries.push(Entry::Written(addresses(&pieces)?));
         entries.retain(|entry| *entry != Entry::Written(Vec::new()));
-        Ok(Self { entries: entries.into_iter().map(|entry| (entry, Vec::new())).collect() })
+        let looked = |entry| Looked { entry, before: Vec::new(), followed: None };
+        Ok(Self { entries: entries.into_iter().map(looked).collect() })
     }
 
     /// Whether another look may show something else.
     #[must_use]
     pub fn change(&self) -> bool {
-        self.entries.iter().any(|(entry, _)| entry.changes())
+        self.entries.iter().any(|looked| looked.entry.changes())
     }
 
     /// An address that stands in the list twice as it is written.
     #[must_use]
     pub fn written_twice(&self) -> Option<&str> {
         let mut seen = HashSet::new();
-        let written = self.entries.iter().filter_map(|(entry, _)| match entry {
+        let written = self.entries.iter().filter_map(|looked| match &looked.entry {
             Entry::Written(addresses) => Some(addresses),
             Entry::Dns { .. } | Entry::File { .. } | Entry::Slices { .. } => None,
         });
         written.flatten().map(String::as_str).find(|address| !seen.insert(*address))
     }
 
-    /// Looks at every entry. Blocks: names are resolved and files read.
+    /// Looks at every entry. Blocks: names are resolved and files read. Pods are followed from the first look on, as long as
+    /// this lives.
     pub fn look(&mut self) -> Sight {
         let mut sight = Sight { addresses: Vec::new(), troubles: Vec::new() };
         let mut seen = HashSet::new();
-        for (entry, before) in &mut self.entries {
-            match entry.look() {
+        for Looked { entry, before, followed } in &mut self.entries {
+            match entry.look(followed) {
                 Ok(found) => *before = found,
                 Err(trouble) => sight.troubles.push(trouble),
             }

@@ -1,4 +1,4 @@
-//! One HTTP/1 request on a connection of its own, and its answer as a whole.
+//! One HTTP/1 request on a connection of its own, and its answer as a whole or in pieces.
 //!
 //! Deliberately absent: TLS (callers bring a connection that has it), pools of connections, redirects, retries,
 //! judgement of a status.
@@ -6,15 +6,17 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper::client::conn::http1::handshake;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// What an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +84,43 @@ impl Limits {
             };
             tokio::select! { answer = answer => answer, never = connection => match never {} }
         };
-        tokio::time::timeout(self.time, answer).await.map_err(|_| HttpError::Late(self.time))?
+        timeout(self.time, answer).await.map_err(|_| HttpError::Late(self.time))?
+    }
+
+    /// The status of the answer, and its body in pieces as they come, until the server ends it or `take` says to stop. The
+    /// limit of time holds for the head, and again for each piece.
+    ///
+    /// # Errors
+    /// See [`HttpError`].
+    pub async fn stream<S: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        connecting: impl Future<Output = io::Result<S>>,
+        request: Request<Empty<Bytes>>,
+        mut take: impl FnMut(StatusCode, Bytes) -> ControlFlow<()>,
+    ) -> Result<StatusCode, HttpError> {
+        let late = |_| HttpError::Late(self.time);
+        let opening = async {
+            let stream = connecting.await.map_err(HttpError::Connect)?;
+            handshake(TokioIo::new(stream)).await.map_err(HttpError::Broken)
+        };
+        let (mut sender, connection) = timeout(self.time, opening).await.map_err(late)??;
+        let pieces = async {
+            let sent = timeout(self.time, sender.send_request(request)).await.map_err(late)?;
+            let answer = sent.map_err(HttpError::Broken)?;
+            let (status, mut body) = (answer.status(), answer.into_body());
+            while let Some(frame) = timeout(self.time, body.frame()).await.map_err(late)? {
+                let Ok(piece) = frame.map_err(HttpError::Broken)?.into_data() else { continue };
+                if take(status, piece).is_break() {
+                    break;
+                }
+            }
+            Ok(status)
+        };
+        let connection = async {
+            let _ = connection.await;
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! { status = pieces => status, never = connection => match never {} }
     }
 
     async fn read(

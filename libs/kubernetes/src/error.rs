@@ -62,7 +62,9 @@ impl KubernetesError {
         }
     }
 
-    pub(crate) fn status(&self) -> Option<u16> {
+    /// Status of HTTP, where the server answered with a refusal.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
             _ => None,

@@ -1,7 +1,7 @@
 //! Where the pods of a Service are, by the API server of the cluster that a pod runs in.
 //!
-//! Blocks; every call has a limit of time. Deliberately absent: watches, caches, other objects, changes of
-//! any object, kubeconfig files. Who asks looks again when it wants to know again.
+//! Blocks; every call has a limit of time, and a watch a limit of silence. Deliberately absent: caches, other objects,
+//! changes of any object, kubeconfig files.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -10,4 +10,4 @@ mod slices;
 
 pub use error::KubernetesError;
 pub use server::{ApiServer, SERVICE_ACCOUNT};
-pub use slices::{ServicePort, Slices};
+pub use slices::{Listing, ServicePort, Slices};

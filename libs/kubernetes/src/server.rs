@@ -1,10 +1,12 @@
 //! One request at a time, each on a connection of its own.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use headwater_http_client::{HttpError, Limits, block_on};
 use http_body_util::Empty;
 use hyper::Request;
@@ -84,27 +86,71 @@ impl ApiServer {
     pub fn get(&self, path: &str) -> Result<Value, KubernetesError> {
         let wrong = |problem: String| KubernetesError::Answer { path: path.to_owned(), problem };
         let broken = |source| KubernetesError::Connection { server: self.place(), source };
+        let request = self.request(path)?;
+        let answer = block_on(LIMITS.exchange(self.connect(), request));
+        let answer = answer.map_err(HttpError::Connect).flatten().map_err(broken)?;
+        let (status, answer) = (answer.status(), serde_json::from_slice(answer.body()));
+        if !status.is_success() {
+            return Err(refused(path, status.as_u16(), answer.ok()));
+        }
+        answer.map_err(|error| wrong(format!("the answer is no JSON: {error}")))
+    }
+
+    /// Follows a list: the events of a watch, one after another, until the server ends it, `take` says to stop, or nothing
+    /// comes for `silence`.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn watch(
+        &self,
+        path: &str,
+        silence: Duration,
+        mut take: impl FnMut(Value) -> ControlFlow<()>,
+    ) -> Result<(), KubernetesError> {
+        let broken = |source| KubernetesError::Connection { server: self.place(), source };
+        let request = self.request(path)?;
+        let (mut line, mut fault) = (Vec::new(), None);
+        let limits = Limits { time: silence, ..LIMITS };
+        let followed = limits.stream(self.connect(), request, |status, piece| {
+            for part in piece.split_inclusive(|byte| *byte == b'\n') {
+                line.extend_from_slice(part);
+                if line.len() > LIMITS.body_bytes {
+                    fault = Some("an event is too long".to_owned());
+                    return ControlFlow::Break(());
+                }
+                // A refusal is one object, which need not end a line.
+                if !status.is_success() || !line.ends_with(b"\n") {
+                    continue;
+                }
+                match serde_json::from_slice(&std::mem::take(&mut line)) {
+                    Ok(event) => take(event)?,
+                    Err(error) => {
+                        fault = Some(format!("an event is no JSON: {error}"));
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        let status = block_on(followed).map_err(HttpError::Connect).flatten().map_err(broken)?;
+        if !status.is_success() {
+            return Err(refused(path, status.as_u16(), serde_json::from_slice(&line).ok()));
+        }
+        let wrong = |problem| KubernetesError::Answer { path: path.to_owned(), problem };
+        fault.map_or(Ok(()), |problem| Err(wrong(problem)))
+    }
+
+    fn request(&self, path: &str) -> Result<Request<Empty<Bytes>>, KubernetesError> {
+        let wrong = |problem: String| KubernetesError::Answer { path: path.to_owned(), problem };
         // Read each time: a token lives for an hour and is replaced in its file.
         let token = read(&self.token)?;
-        let request = Request::get(path)
+        Request::get(path)
             .header("host", self.place())
             .header("authorization", format!("Bearer {token}"))
             .header("accept", "application/json")
             .header("user-agent", concat!("headwater/", env!("CARGO_PKG_VERSION")))
             .body(Empty::new())
-            .map_err(|error| wrong(error.to_string()))?;
-        let answer = block_on(LIMITS.exchange(self.connect(), request));
-        let answer = answer.map_err(HttpError::Connect).flatten().map_err(broken)?;
-        let (status, answer) = (answer.status(), serde_json::from_slice(answer.body()));
-        if !status.is_success() {
-            let said = answer.ok().and_then(|answer: Value| {
-                answer.get("message").and_then(Value::as_str).map(str::to_owned)
-            });
-            let message = said.unwrap_or_else(|| "no reason was given".to_owned());
-            let (path, status) = (path.to_owned(), status.as_u16());
-            return Err(KubernetesError::Refused { path, status, message });
-        }
-        answer.map_err(|error| wrong(format!("the answer is no JSON: {error}")))
+            .map_err(|error| wrong(error.to_string()))
     }
 
     async fn connect(&self) -> io::Result<TlsStream<TcpStream>> {
@@ -121,6 +167,13 @@ impl ApiServer {
             false => format!("{}:{}", self.host, self.port),
         }
     }
+}
+
+/// In the server's words.
+fn refused(path: &str, status: u16, answer: Option<Value>) -> KubernetesError {
+    let said = answer.and_then(|answer| Some(answer.get("message")?.as_str()?.to_owned()));
+    let message = said.unwrap_or_else(|| "no reason was given".to_owned());
+    KubernetesError::Refused { path: path.to_owned(), status, message }
 }
 
 fn read(path: &Path) -> Result<String, KubernetesError> {

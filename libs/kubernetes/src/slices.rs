@@ -1,5 +1,9 @@
 //! Where the pods behind a Service are, from its EndpointSlices: no name service is asked.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::{ApiServer, KubernetesError};
@@ -24,6 +28,58 @@ pub struct Slices {
     pub port: ServicePort,
 }
 
+/// The slices of a Service at some time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    path: String,
+    /// What the server calls the time.
+    version: String,
+    /// Addresses by the names of the slices.
+    slices: BTreeMap<String, Vec<String>>,
+}
+
+/// The server ends a watch after this time.
+const WATCH_FOR: Duration = Duration::from_secs(300);
+/// A server that is silent for so long after that is gone.
+const SILENCE: Duration = Duration::from_secs(30);
+
+fn name(slice: &Value, at: usize) -> String {
+    slice["metadata"]["name"].as_str().map_or_else(|| at.to_string(), str::to_owned)
+}
+
+fn version(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+// === impl Listing ===
+
+impl Listing {
+    /// Addresses `host:port` of the pods that are ready, sorted.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        let mut found: Vec<String> = self.slices.values().flatten().cloned().collect();
+        // Slices overlap while pods move from one to another.
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Takes an event over. Returns whether addresses may have changed.
+    fn take(&mut self, slices: &Slices, event: &Value) -> bool {
+        let object = &event["object"];
+        self.version = version(object);
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => {
+                self.slices.insert(name(object, 0), slices.of_slice(object));
+            }
+            Some("DELETED") => drop(self.slices.remove(&name(object, 0))),
+            // A bookmark, which only says the time.
+            _ => return false,
+        }
+        true
+    }
+}
+
 // === impl Slices ===
 
 impl Slices {
@@ -38,25 +94,54 @@ impl Slices {
         )
     }
 
-    /// Addresses `host:port` of the pods that are ready, sorted.
+    /// The pods that are ready, and where to follow them from.
     ///
     /// # Errors
     /// See [`ApiServer::get`]. No pod is no error.
-    pub fn addresses(&self, server: &ApiServer) -> Result<Vec<String>, KubernetesError> {
-        let [newer, older] = Self::VERSIONS;
-        let answer = match server.get(&self.path(newer)) {
-            Err(error) if error.status() == Some(404) => server.get(&self.path(older))?,
-            answer => answer?,
+    pub fn list(&self, server: &ApiServer) -> Result<Listing, KubernetesError> {
+        let [newer, older] = Self::VERSIONS.map(|version| self.path(version));
+        let (path, answer) = match server.get(&newer) {
+            Err(error) if error.status() == Some(404) => (older.clone(), server.get(&older)?),
+            answer => (newer, answer?),
         };
-        let items = answer["items"].as_array().ok_or_else(|| KubernetesError::Answer {
-            path: self.path(newer),
-            problem: "the answer is no list of slices".to_owned(),
-        })?;
-        let mut found: Vec<String> = items.iter().flat_map(|slice| self.of_slice(slice)).collect();
-        // Slices overlap while pods move from one to another.
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
+        let Some(items) = answer["items"].as_array() else {
+            let problem = "the answer is no list of slices".to_owned();
+            return Err(KubernetesError::Answer { path, problem });
+        };
+        let slices = items.iter().enumerate();
+        let slices = slices.map(|(at, slice)| (name(slice, at), self.of_slice(slice))).collect();
+        Ok(Listing { path, version: version(&answer), slices })
+    }
+
+    /// Waits for changes of a list, and tells of each, until the server has enough of it, which is no error, or `tell` says
+    /// to stop.
+    ///
+    /// # Errors
+    /// See [`ApiServer::watch`]; the status 410: what has changed since is not known any more, and a new list is.
+    pub fn follow(
+        &self,
+        server: &ApiServer,
+        listing: &mut Listing,
+        mut tell: impl FnMut(&Listing) -> ControlFlow<()>,
+    ) -> Result<(), KubernetesError> {
+        let Listing { path, version, .. } = &*listing;
+        let path = format!(
+            "{path}&watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={}",
+            WATCH_FOR.as_secs()
+        );
+        let mut refusal = None;
+        let watched = server.watch(&path, WATCH_FOR + SILENCE, |event| {
+            if event["type"] == "ERROR" {
+                refusal = Some(event["object"].clone());
+                return ControlFlow::Break(());
+            }
+            if listing.take(self, &event) { tell(listing) } else { ControlFlow::Continue(()) }
+        });
+        watched?;
+        let Some(refusal) = refusal else { return Ok(()) };
+        let status = refusal["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+        let message = refusal["message"].as_str().unwrap_or("no reason was given").to_owned();
+        Err(KubernetesError::Refused { path, status: status.unwrap_or(500), message })
     }
 
     fn of_slice(&self, slice: &Value) -> Vec<String> {

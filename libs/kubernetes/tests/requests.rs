@@ -2,10 +2,11 @@
 //! here is a stand-in that notes requests; `make test-k8s` asks a real one.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use headwater_kubernetes::{ApiServer, KubernetesError, ServicePort, Slices};
+use headwater_kubernetes::{ApiServer, KubernetesError, Listing, ServicePort, Slices};
 use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -98,7 +99,7 @@ fn a_list_is_read_with_the_token_of_the_account() {
 fn a_refusal_is_told_in_the_servers_words() {
     const REFUSAL: &str = r#"{"kind":"Status","message":"endpointslices is forbidden","code":403}"#;
     let server = server(&[(SLICES, 403, REFUSAL)]);
-    let error = slices(ServicePort::Number(1)).addresses(&server.api).unwrap_err();
+    let error = slices(ServicePort::Number(1)).list(&server.api).unwrap_err();
     assert!(!error.is_retryable());
     assert_eq!(error.to_string(), format!("GET {SLICES}: 403: endpointslices is forbidden"));
 }
@@ -160,17 +161,95 @@ fn slices(port: ServicePort) -> Slices {
 #[test]
 fn pods_that_are_ready_are_found_once_each() {
     let server = server(&[(SLICES, 200, TWO_SLICES)]);
-    let found = slices(ServicePort::Name("grpc".into())).addresses(&server.api).unwrap();
+    let found = slices(ServicePort::Name("grpc".into())).list(&server.api).unwrap().addresses();
     assert_eq!(found, ["10.0.0.2:7402", "10.0.0.3:7402", "[fd00::2]:7402"]);
-    let found = slices(ServicePort::Name("metrics".into())).addresses(&server.api).unwrap();
+    let found = slices(ServicePort::Name("metrics".into())).list(&server.api).unwrap().addresses();
     assert_eq!(found, ["10.0.0.2:9400", "10.0.0.3:9400"]);
-    let found = slices(ServicePort::Number(1)).addresses(&server.api).unwrap();
+    let found = slices(ServicePort::Number(1)).list(&server.api).unwrap().addresses();
     assert_eq!(found, ["10.0.0.2:1", "10.0.0.3:1", "[fd00::2]:1"]);
+}
+
+const LISTED: &str = r#"{"kind":"EndpointSliceList","metadata":{"resourceVersion":"7"},"items":[
+    {"metadata":{"name":"a"},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.3"]}]},
+    {"metadata":{"name":"b"},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.4"]}]}]}"#;
+const WATCHED: &str = "&watch=true&allowWatchBookmarks=true&resourceVersion=";
+/// One slice changes, one goes, one comes; then the server does not know any more.
+const EVENTS: &str = concat!(
+    r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"8"},"addressType":"IPv4","#,
+    r#""endpoints":[{"addresses":["10.0.0.3"]},{"addresses":["10.0.0.5"]}]}}"#,
+    "\n",
+    r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#,
+    "\n",
+    r#"{"type":"DELETED","object":{"metadata":{"name":"b","resourceVersion":"10"},"addressType":"IPv4"}}"#,
+    "\n",
+    r#"{"type":"ADDED","object":{"metadata":{"name":"c","resourceVersion":"11"},"addressType":"IPv4","#,
+    r#""endpoints":[{"addresses":["10.0.0.6"]}]}}"#,
+    "\n",
+);
+const GONE: &str = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version"}}
+"#;
+
+/// The paths of a list's watch from a version on, for the table of answers.
+macro_rules! watch {
+    ($version:literal) => {
+        concat!(
+            "/apis/discovery.k8s.io/v1/namespaces/ml/endpointslices?labelSelector=",
+            "kubernetes.io%2Fservice-name%3Dhw-augment",
+            "&watch=true&allowWatchBookmarks=true&resourceVersion=",
+            $version,
+            "&timeoutSeconds=300"
+        )
+    };
+}
+
+#[test]
+fn changes_are_followed_from_the_list_on_until_the_server_knows_no_more() {
+    let server =
+        server(&[(SLICES, 200, LISTED), (watch!("7"), 200, EVENTS), (watch!("11"), 200, GONE)]);
+    let slices = slices(ServicePort::Number(1));
+    let mut listing = slices.list(&server.api).unwrap();
+    assert_eq!(listing.addresses(), ["10.0.0.3:1", "10.0.0.4:1"]);
+    let mut told = Vec::new();
+    let mut follow = |listing: &mut Listing, most: usize| {
+        let begun = told.len();
+        slices.follow(&server.api, listing, |listing| {
+            told.push(listing.addresses().join(" "));
+            if told.len() - begun < most {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })
+    };
+    follow(&mut listing.clone(), 1).unwrap();
+    follow(&mut listing, 99).unwrap();
+    let error = follow(&mut listing, 99).unwrap_err();
+    assert_eq!(error.status(), Some(410), "{error}");
+    let all = [
+        "10.0.0.3:1 10.0.0.4:1 10.0.0.5:1",
+        "10.0.0.3:1 10.0.0.5:1",
+        "10.0.0.3:1 10.0.0.5:1 10.0.0.6:1",
+    ];
+    assert_eq!(told, [&all[..1], &all[..]].concat());
+    let requests = server.requests.lock().unwrap();
+    assert!(requests.iter().skip(1).all(|request| request.contains(WATCHED)), "{requests:?}");
+}
+
+#[test]
+fn an_account_that_may_not_watch_is_told_from_a_server_that_is_gone() {
+    const REFUSAL: &str = r#"{"kind":"Status","message":"cannot watch resource","code":403}"#;
+    let server = server(&[(SLICES, 200, LISTED), (watch!("7"), 403, REFUSAL)]);
+    let slices = slices(ServicePort::Number(1));
+    let mut listing = slices.list(&server.api).unwrap();
+    let error =
+        slices.follow(&server.api, &mut listing, |_| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(error.status(), Some(403));
+    assert!(error.to_string().ends_with(": 403: cannot watch resource"), "{error}");
 }
 
 #[test]
 fn a_cluster_before_1_21_is_asked_in_its_own_version() {
     let server = server(&[(OLD_SLICES, 200, TWO_SLICES)]);
-    let found = slices(ServicePort::Number(7402)).addresses(&server.api).unwrap();
+    let found = slices(ServicePort::Number(7402)).list(&server.api).unwrap().addresses();
     assert_eq!(found.len(), 3);
 }

@@ -177,7 +177,7 @@ impl<R: Send + 'static> Shelf<R> {
                 drop(too_many);
                 if !goes_on {
                     // Somebody else may look after it by now.
-                    watch.0 = Weak::new();
+                    drop(std::mem::take(&mut watch.0));
                     return;
                 }
             }

@@ -1,0 +1,114 @@
+//! Pods that are followed: a thread has the API server tell of each change, and a look shows what it has heard.
+//!
+//! So a look costs no request, and thousands of receivers that look every few seconds are as many quiet connections.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use headwater_kubernetes::{ApiServer, KubernetesError, Listing, Slices};
+
+/// Pauses after a failure, the second twice as long and so on.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The server's word for a right that an account does not have.
+const FORBIDDEN: u16 = 403;
+
+/// What is known of a Service's pods, as long as this lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Followed(Arc<Mutex<Known>>);
+
+/// The pods, or why they are not known now.
+#[derive(Debug)]
+enum Known {
+    Pods(Vec<String>),
+    Not(String),
+    /// The account may list slices and not watch them.
+    NotWatched,
+}
+
+// === impl Followed ===
+
+impl Followed {
+    /// Begins with a list, and follows it.
+    ///
+    /// # Errors
+    /// There is no list.
+    pub(crate) fn begin(slices: &Slices) -> Result<Self, KubernetesError> {
+        let server = ApiServer::of_this_pod()?;
+        let listing = slices.list(&server)?;
+        let known = Arc::new(Mutex::new(Known::Pods(listing.addresses())));
+        let (slices, told) = (slices.clone(), Arc::downgrade(&known));
+        let follow = move || follow(&slices, &server, listing, &told);
+        let thread = thread::Builder::new().name("slices".to_owned()).spawn(follow);
+        if thread.is_err() {
+            *lock(&known) = Known::NotWatched;
+        }
+        Ok(Self(known))
+    }
+
+    /// The pods that are ready, as was heard last; `None`: they are not followed.
+    pub(crate) fn pods(&self) -> Option<Result<Vec<String>, String>> {
+        match &*lock(&self.0) {
+            Known::Pods(pods) => Some(Ok(pods.clone())),
+            Known::Not(reason) => Some(Err(reason.clone())),
+            Known::NotWatched => None,
+        }
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Follows until nobody wants to know.
+fn follow(slices: &Slices, server: &ApiServer, mut listing: Listing, told: &Weak<Mutex<Known>>) {
+    let tell = |known: Known| match told.upgrade() {
+        Some(of) => {
+            *lock(&of) = known;
+            ControlFlow::Continue(())
+        }
+        None => ControlFlow::Break(()),
+    };
+    let mut failures = 0;
+    loop {
+        let followed = slices.follow(server, &mut listing, |listing| {
+            failures = 0;
+            tell(Known::Pods(listing.addresses()))
+        });
+        let told = match followed {
+            // The server ends each watch after a while.
+            Ok(()) => tell(Known::Pods(listing.addresses())),
+            Err(error) if error.status() == Some(FORBIDDEN) => {
+                let _ = tell(Known::NotWatched);
+                return;
+            }
+            Err(_) => loop {
+                thread::sleep(pause(failures));
+                failures += 1;
+                match slices.list(server) {
+                    Ok(new) => {
+                        listing = new;
+                        break tell(Known::Pods(listing.addresses()));
+                    }
+                    Err(error) => {
+                        if tell(Known::Not(error.to_string())).is_break() {
+                            return;
+                        }
+                    }
+                }
+            },
+        };
+        if told.is_break() {
+            return;
+        }
+    }
+}
+
+/// Differs from process to process: all hear of a server that comes back at once.
+fn pause(failures: u32) -> Duration {
+    let longest = PAUSE.saturating_mul(1 << failures.min(6)).min(PAUSE_MAX);
+    let share = f64::from(std::process::id() % 1000) / 1000.0;
+    longest.mul_f64(0.5 + 0.5 * share)
+}
