@@ -105,7 +105,7 @@ fn a_roce_server_is_told_what_stands_in_its_way() {
     assert_eq!(said.wrong(), ["locked memory", "NCCL_IB_DISABLE"]);
     said.has("locked memory", "wrong", "8 MB");
     said.has("huge pages", "ok", "`never` for slots, given on request");
-    said.has("open files", "ok", "524288; a process may open 12544");
+    said.has("open files", "ok", "524288; a process may open 17152");
     said.has("rdma mlx5_0 port 1", "ok", "4 GIDs, best 3 0000:");
     said.has("rdma mlx5_1 port 1", "absent", "DOWN");
     said.has("rdma nearest to gpu 0000:21:00.0", "ok", "one NUMA node");

@@ -26,4 +26,5 @@ pub use config::{
 };
 pub use error::{AugmentError, SessionError, SessionErrorKind};
 pub use metrics::describe_metrics;
+pub use open_files::OF_A_SESSION;
 pub use service::{Augment, bind};

@@ -6,11 +6,19 @@ use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 
 /// Descriptors of one receiver: two connections, the data link, and one in passing.
-const OF_A_SESSION: usize = 4;
+pub const OF_A_SESSION: usize = 4;
 
 // === impl AugmentConfig ===
 
 impl AugmentConfig {
+    /// Files and connections that a worker of this configuration may have open at a time.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        self.reads.local_shards_max
+            + OF_A_SESSION * self.sessions.sessions_max
+            + self.security.strangers_max as usize
+    }
+
     /// The same with no more sessions and open shards than the process may have. What was lowered is
     /// logged with its key and the remedy.
     ///

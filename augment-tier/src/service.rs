@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use headwater_access::ConnectionAuth;
 use headwater_proto::WIRE_VERSION;
-use headwater_proto::augment::ToWorker;
+use headwater_proto::augment::{ToWorker, full};
 use headwater_proto::v1;
 use headwater_proto::v1::augment_server;
 use tokio_stream::StreamExt;
@@ -101,7 +101,11 @@ fn receive(message: Result<v1::ToWorker, Status>) -> Result<ToWorker, SessionErr
 }
 
 fn status(error: &SessionError) -> Status {
-    Status::new(error.kind().code(), error.to_string())
+    let status = Status::new(error.kind().code(), error.to_string());
+    match error {
+        SessionError::Full { .. } => full::marked(status),
+        _ => status,
+    }
 }
 
 // === impl SessionErrorKind ===

@@ -87,7 +87,7 @@ impl Worker {
             lost: OnceLock::new(),
             device_lost: CancellationToken::new(),
             strangers: Lobby::new("sessions", config.security.strangers_max as usize),
-            roster: Roster::new(config.sessions.sessions_max),
+            roster: Roster::new(config.sessions.sessions_max, &config.advertise),
             sessions_begun: AtomicU64::new(0),
             staging: Staging::new(config.leases.staging_bytes),
             share: Share::new(config.leases.share_bytes),

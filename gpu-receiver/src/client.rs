@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use headwater_access::{Access, Reached};
 use headwater_core::innermost;
 use headwater_proto::augment::{
-    FromWorker, LinkAnswer, LinkOffer, LinkRequest, SessionHello, ToWorker,
+    FromWorker, LinkAnswer, LinkOffer, LinkRequest, SessionHello, ToWorker, full,
 };
 use headwater_proto::identity::{self, Identity, Tier};
 use headwater_proto::v1::augment_client::AugmentClient;
@@ -72,10 +72,7 @@ async fn open(
                 | Code::PermissionDenied
                 | Code::Unauthenticated
         ),
-        refusal: match status.code() {
-            Code::ResourceExhausted => Refusal::Full,
-            _ => Refusal::Other,
-        },
+        refusal: if full::is_marked(&status) { Refusal::Full } else { Refusal::Other },
     };
     let mut inbox = match client.work(messages).await {
         Ok(inbox) => inbox.into_inner(),

@@ -262,15 +262,16 @@ impl Driver {
                 let session = Session::new(address, link, outbox, leased, held);
                 let Some(is_gone) = self.sessions.join(peer, session, &welcome) else { return };
                 self.in_flight.on_worker_joined(peer, kind, welcome);
+                // The first one is tried with few others.
+                self.meet_workers();
                 if is_gone {
                     self.on_path_gone(peer, kind, "it was gone before it was used");
                 }
             }
             SessionEvent::Ended { address, reason, hopeless, refusal } => {
                 self.end_session(peer);
-                if self.sessions.on_ended(peer, address, (reason, hopeless), refusal) {
-                    self.meet_workers();
-                }
+                self.sessions.on_ended(peer, address, (reason, hopeless), refusal);
+                self.meet_workers();
             }
             SessionEvent::Said(message) => self.on_message(peer, message),
         }
@@ -288,8 +289,11 @@ impl Driver {
                 if draining {
                     tracing::info!(peer = peer.0, "worker drains");
                 }
-                let credits = self.sessions.on_credits(peer, credits);
+                let credits = self.sessions.on_credits(peer, credits, draining);
                 self.in_flight.on_credits(peer, credits);
+                if draining {
+                    self.meet_workers();
+                }
             }
             FromWorker::Heartbeat(answer) => {
                 if self.sessions.on_slowest(peer, answer.news.slowest) {

@@ -30,7 +30,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a worker to end a session that the receiver leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pauses between tries to open a session.
-const BACKOFF: Backoff =
+pub(crate) const TRIES: Backoff =
     Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
 
 /// The way to workers.
@@ -132,6 +132,8 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
             return;
         }
         match (end.stood, end.delivered) {
+            // A worker that is full has not looked at the links.
+            (None, _) if end.refusal == Refusal::Full => {}
             (None, _) => shared.trials.on_refusal(&address),
             (Some(link), Some(delivered)) => {
                 shared.trials.on_end(&address, link, delivered, Instant::now());
@@ -153,7 +155,7 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         failures = if was_good { 1 } else { failures + 1 };
         let draw = pause_draw(&shared.hello.receiver, &address, peer.0);
         tokio::select! {
-            () = tokio::time::sleep(BACKOFF.pause(failures, draw)) => {}
+            () = tokio::time::sleep(TRIES.pause(failures, draw)) => {}
             () = asked_to_leave(&mut leaving) => return,
         }
     }
@@ -325,7 +327,7 @@ mod tests {
     #[test]
     fn receivers_that_lose_a_worker_together_do_not_come_back_together() {
         let pause = |rank: u32, number| {
-            BACKOFF.pause(1, pause_draw(&format!("job/{rank}"), "worker:7402", number))
+            TRIES.pause(1, pause_draw(&format!("job/{rank}"), "worker:7402", number))
         };
         let mut pauses: Vec<Duration> = (0..64).map(|rank| pause(rank, 1)).collect();
         pauses.sort_unstable();

@@ -213,6 +213,11 @@ impl Stats {
         metrics::part_done(&done.times, substituted);
     }
 
+    /// Batches made ready so far.
+    pub(crate) fn batches(&self) -> u64 {
+        self.lock().figures.batches
+    }
+
     pub(crate) fn on_workers_known(&self, workers: usize) {
         self.lock().shares.workers_known.set(workers as f64);
     }

@@ -17,10 +17,21 @@ use headwater_core::rendezvous::rendezvous;
 use headwater_core::{Digest, Digester};
 use tokio::time::Instant;
 
+use crate::sessions::{Refusal, TRIES};
+
 /// A worker that is full, or does not answer while others do, is left alone for so long, and up to twice as long.
 const REST: Duration = Duration::from_secs(30);
+/// A worker that is full keeps a place for a receiver without sessions, which comes back to it for so long.
+const COMES_BACK: Duration = Duration::from_secs(5);
+/// Whoever has no session tries so many workers at first: each that is full has a receiver leave. Two that stand side by
+/// side would ask the same one.
+const FIRST_TRIES: usize = 1;
+/// And this many, or a multiple of its width, while none answers.
+const MOST_TRIES: usize = 64;
 /// A receiver whose workers are all busy takes as many again, up to this multiple.
 const WIDEST: usize = 4;
+/// In [`REST`], a receiver with sessions tries this multiple of its width.
+const TRIES_IN_REST: usize = 2;
 
 /// Where a receiver stands among those of its job.
 #[derive(Clone, Copy, Debug)]
@@ -40,28 +51,58 @@ pub(crate) struct Subset {
     width: usize,
     workers: Arc<[String]>,
     order: Vec<u32>,
-    /// Those that are passed over, and until when.
-    resting: BTreeMap<String, Instant>,
+    /// The last try at each worker that failed.
+    failed: BTreeMap<String, Failure>,
+    /// Workers that a receiver without sessions tries at a time.
+    reach: usize,
+    /// Tries since a time.
+    tries: (Instant, usize),
+}
+
+/// What became of a try.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    refusal: Refusal,
+    at: Instant,
+    /// Failures one after another.
+    count: u32,
+    /// Until then it is passed over for others.
+    rests_until: Instant,
+    /// Not even a receiver without sessions tries it again before that.
+    retry_at: Instant,
 }
 
 // === impl Subset ===
 
 impl Subset {
     pub(crate) fn new(standpoint: Standpoint, most: u32) -> Self {
-        let most = most as usize;
-        let (workers, order) = ([].into(), Vec::new());
-        Self { standpoint, most, width: most, workers, order, resting: BTreeMap::new() }
+        let (most, now) = (most as usize, Instant::now());
+        Self {
+            standpoint,
+            most,
+            width: most,
+            workers: [].into(),
+            order: Vec::new(),
+            failed: BTreeMap::new(),
+            reach: FIRST_TRIES,
+            tries: (now, 0),
+        }
     }
 
     /// The workers there are from now on. Returns those before.
     pub(crate) fn set_workers(&mut self, workers: Arc<[String]>) -> Arc<[String]> {
         self.order = self.standpoint.order(&workers, self.most);
-        self.resting.retain(|address, _| workers.contains(address));
+        self.failed.retain(|address, _| workers.contains(address));
         std::mem::replace(&mut self.workers, workers)
     }
 
     pub(crate) fn workers(&self) -> &[String] {
         &self.workers
+    }
+
+    /// Workers that did not come about when they were tried last.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &String> {
+        self.failed.keys()
     }
 
     fn in_order(&self) -> impl Iterator<Item = &String> {
@@ -73,37 +114,82 @@ impl Subset {
         if self.most == 0 { self.workers.len() } else { self.width }
     }
 
-    /// Those with which there should be sessions, best first. Whoever has no session tries those that rest, too.
-    pub(crate) fn wanted(&self, is_alone: bool) -> Vec<&String> {
-        let awake = self.in_order().filter(|address| !self.resting.contains_key(*address));
-        let asleep = self.in_order().filter(|address| self.resting.contains_key(*address));
-        awake.chain(asleep.filter(|_| is_alone)).take(self.width()).collect()
+    /// Those with which there should be sessions, best first.
+    pub(crate) fn wanted(&self, now: Instant) -> Vec<&String> {
+        let rests =
+            |address: &&String| self.failed.get(*address).is_some_and(|f| f.rests_until > now);
+        self.in_order().filter(|address| !rests(address)).take(self.width()).collect()
     }
 
-    /// Leaves a worker alone for a while: a time that differs from receiver to receiver. Not where nobody else is left
-    /// to be tried, unless it is `full`, and this receiver has others.
-    pub(crate) fn rest(
+    /// Those that a receiver without any session tries, best first: those that keep a place for it, those that were not
+    /// tried yet, then those whose failure is the oldest. `is_tried`: such a try is under way, and goes on.
+    pub(crate) fn wanted_alone(
+        &self,
+        now: Instant,
+        is_tried: impl Fn(&String) -> bool,
+    ) -> Vec<&String> {
+        let may = |address: &&String| {
+            is_tried(address) || self.failed.get(*address).is_none_or(|f| f.retry_at <= now)
+        };
+        let mut all: Vec<&String> = self.in_order().filter(may).collect();
+        all.sort_by_key(|address| match self.failed.get(*address) {
+            Some(failure) if failure.keeps_a_place(now) => (0, now),
+            None => (1, now),
+            Some(failure) => (2, failure.at),
+        });
+        all.truncate(self.reach);
+        all
+    }
+
+    /// Whether a worker may be tried, as one of a number in a while. A receiver without sessions always may.
+    pub(crate) fn may_try(&mut self, now: Instant, is_alone: bool) -> bool {
+        let (since, tries) = &mut self.tries;
+        if now.saturating_duration_since(*since) >= REST {
+            (*since, *tries) = (now, 0);
+        }
+        *tries += 1;
+        let tries = *tries;
+        is_alone || tries <= TRIES_IN_REST * self.width().max(1)
+    }
+
+    /// A try failed, or a worker takes no more leases: it is left alone for a while, which differs from receiver to
+    /// receiver. Not where nobody else is left to be tried, unless it is full and this receiver has others.
+    pub(crate) fn on_failed(
         &mut self,
         address: &str,
-        is_full: bool,
+        refusal: Refusal,
         is_alone: bool,
         draw: Digest,
-        now: Instant,
-    ) -> bool {
-        let awake = self.order.len() - self.resting.len();
-        if !(awake > self.width() || (is_full && !is_alone)) {
-            return false;
-        }
-        let share = (draw.0 as u32) as f64 / f64::from(u32::MAX);
-        self.resting.insert(address.to_owned(), now + REST.mul_f64(1.0 + share));
-        true
+    ) {
+        let now = Instant::now();
+        let awake = self.in_order().filter(|other| {
+            other.as_str() != address
+                && self.failed.get(*other).is_none_or(|f| f.rests_until <= now)
+        });
+        let has_others = awake.count() >= self.width();
+        let rests = has_others || (refusal == Refusal::Full && !is_alone);
+        let share = f64::from(draw.0 as u32) / f64::from(u32::MAX);
+        let rest = if rests { REST.mul_f64(1.0 + share) } else { Duration::ZERO };
+        let count = self.failed.get(address).map_or(1, |failure| failure.count.saturating_add(1));
+        let retry_at = now + TRIES.pause(count, draw);
+        let failure = Failure { refusal, at: now, count, rests_until: now + rest, retry_at };
+        self.failed.insert(address.to_owned(), failure);
     }
 
-    /// Has those try again that have rested. Returns whether there is one.
-    pub(crate) fn wake(&mut self, now: Instant) -> bool {
-        let before = self.resting.len();
-        self.resting.retain(|_, until| *until > now);
-        self.resting.len() < before
+    /// A session stands.
+    pub(crate) fn on_joined(&mut self, address: &str) {
+        self.failed.remove(address);
+        self.reach = FIRST_TRIES;
+    }
+
+    /// Once a heartbeat: whoever has no session tries more workers at a time, unless one keeps a place for it. Returns
+    /// whether others may be wanted than before.
+    pub(crate) fn look(&mut self, is_alone: bool) -> bool {
+        let now = Instant::now();
+        if is_alone && !self.failed.values().any(|failure| failure.keeps_a_place(now)) {
+            self.reach = (self.reach * 2).min((self.width() * WIDEST).max(MOST_TRIES));
+        }
+        is_alone || !self.failed.is_empty()
     }
 
     /// Takes twice as many workers, where there are more and it may. Returns whether it does.
@@ -122,6 +208,19 @@ impl Subset {
         let wider = self.width < width;
         self.width = self.width.max(width);
         wider
+    }
+
+    /// What others of the stream hear of the width; 0: it holds sessions with all workers.
+    pub(crate) fn told_width(&self) -> u32 {
+        self.width as u32
+    }
+}
+
+// === impl Failure ===
+
+impl Failure {
+    fn keeps_a_place(&self, now: Instant) -> bool {
+        self.refusal == Refusal::Full && now.saturating_duration_since(self.at) < COMES_BACK
     }
 }
 
@@ -237,51 +336,94 @@ mod tests {
         assert!(next.len() >= 15, "{} of 20 go to different ones", next.len());
     }
 
-    fn subset(most: u32, count: usize) -> Subset {
+    fn subset(most: u32, count: usize) -> (Subset, Vec<String>) {
         let mut subset = Subset::new(rank(0, 1), most);
         subset.set_workers(workers(count).into());
-        subset
+        let all = subset.in_order().cloned().collect();
+        (subset, all)
     }
 
-    fn wanted(subset: &Subset, is_alone: bool) -> Vec<String> {
-        subset.wanted(is_alone).into_iter().cloned().collect()
+    fn wanted(subset: &Subset) -> Vec<String> {
+        subset.wanted(Instant::now()).into_iter().cloned().collect()
+    }
+
+    fn alone(subset: &Subset) -> Vec<String> {
+        subset.wanted_alone(Instant::now(), |_| false).into_iter().cloned().collect()
+    }
+
+    fn fails(subset: &mut Subset, address: &str, refusal: Refusal, is_alone: bool) {
+        subset.on_failed(address, refusal, is_alone, Digest(0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_fails_is_passed_over_for_a_while_where_others_are_left() {
-        let mut subset = subset(2, 4);
-        let all: Vec<String> = subset.in_order().cloned().collect();
-        assert_eq!(wanted(&subset, false), all[..2]);
-        let rest = |subset: &mut Subset, at: usize, is_full, is_alone| {
-            subset.rest(&all[at], is_full, is_alone, Digest(at as u128), Instant::now())
-        };
-        assert!(rest(&mut subset, 0, false, false));
-        assert_eq!(wanted(&subset, false), all[1..3]);
-        assert!(rest(&mut subset, 1, true, true));
-        assert_eq!(wanted(&subset, false), all[2..]);
-        assert!(!rest(&mut subset, 2, false, false), "nobody is left in its place");
-        assert!(!rest(&mut subset, 2, true, true), "it has no session at all");
-        assert!(rest(&mut subset, 2, true, false), "a full one, as there is a session");
-        assert_eq!(wanted(&subset, false), all[3..]);
-        assert_eq!(wanted(&subset, true), [all[3].clone(), all[0].clone()]);
-        assert!(!subset.wake(Instant::now() + Duration::from_secs(29)));
-        assert!(subset.wake(Instant::now() + Duration::from_secs(60)));
-        assert_eq!(wanted(&subset, false), all[..2]);
+        let (mut subset, all) = subset(2, 4);
+        assert_eq!(wanted(&subset), all[..2]);
+        fails(&mut subset, &all[0], Refusal::Other, false);
+        assert_eq!(wanted(&subset), all[1..3]);
+        fails(&mut subset, &all[1], Refusal::Full, false);
+        assert_eq!(wanted(&subset), all[2..]);
+        fails(&mut subset, &all[2], Refusal::Other, false);
+        assert_eq!(wanted(&subset), all[2..], "nobody is left in its place");
+        fails(&mut subset, &all[2], Refusal::Full, false);
+        assert_eq!(wanted(&subset), all[3..], "a full one, as there is a session");
+        subset.on_joined(&all[0]);
+        assert_eq!(wanted(&subset), [all[0].clone(), all[3].clone()]);
+        tokio::time::advance(REST * 2).await;
+        assert_eq!(wanted(&subset), all[..2]);
     }
 
-    #[test]
-    fn a_receiver_widens_up_to_a_bound_and_as_far_as_others_of_its_stream() {
-        let mut narrow = subset(2, 100);
+    #[tokio::test(start_paused = true)]
+    async fn a_receiver_without_sessions_tries_few_at_first_and_in_the_end_all_of_them() {
+        let (mut subset, all) = subset(2, 400);
+        assert_eq!(alone(&subset), all[..1]);
+        // A full one keeps a place: it is come back to, and no other one is troubled.
+        fails(&mut subset, &all[0], Refusal::Full, true);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(subset.look(true));
+        assert_eq!(alone(&subset), all[..1]);
+        tokio::time::advance(COMES_BACK).await;
+        // It did not come to a session: others are tried, more and more at a time.
+        assert!(subset.look(true));
+        assert_eq!(alone(&subset), all[1..3]);
+        let mut tried = 0;
+        while tried < 399 {
+            subset.look(true);
+            let now = alone(&subset);
+            assert!((1..=MOST_TRIES).contains(&now.len()), "{}", now.len());
+            now.iter().for_each(|address| fails(&mut subset, address, Refusal::Other, true));
+            tried += now.len();
+        }
+        assert_eq!(subset.failed().count(), 400);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(alone(&subset)[0], all[0], "the one that was tried first");
+        subset.on_joined(&all[0]);
+        assert_eq!(subset.reach, FIRST_TRIES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_receiver_with_sessions_tries_few_others_in_a_while() {
+        let (mut subset, _) = subset(2, 100);
+        let mut tries = || (0..100).filter(|_| subset.may_try(Instant::now(), false)).count();
+        assert_eq!((tries(), tries()), (4, 0));
+        tokio::time::advance(REST).await;
+        assert_eq!(tries(), 4);
+        assert!(subset.may_try(Instant::now(), true));
+    }
+
+    #[tokio::test]
+    async fn a_receiver_widens_up_to_a_bound_and_as_far_as_others_of_its_stream() {
+        let (mut narrow, _) = subset(2, 100);
         let widths: Vec<usize> = (0..4).map(|_| (narrow.widen(), narrow.width()).1).collect();
         assert_eq!(widths, [4, 8, 8, 8]);
-        let mut other = subset(2, 100);
+        let (mut other, _) = subset(2, 100);
         assert!(other.widen_to(4) && !other.widen_to(4) && !other.widen_to(2));
         assert_eq!(other.width(), 4);
         assert!(other.widen_to(1000) && other.width() == 8);
-        let mut few = subset(16, 10);
-        assert!(!few.widen() && few.wanted(false).len() == 10);
-        let mut all = subset(0, 300);
-        assert!(!all.widen() && all.wanted(false).len() == 300);
+        let (mut few, _) = subset(16, 10);
+        assert!(!few.widen() && wanted(&few).len() == 10);
+        let (mut all, _) = subset(0, 300);
+        assert!(!all.widen() && wanted(&all).len() == 300 && all.told_width() == 0);
         assert!(!all.widen_to(16));
     }
 

@@ -1,6 +1,7 @@
 //! The strict models of the augment protocol: what a receiver and a worker say to each other.
 
 mod done;
+pub mod full;
 mod heartbeat;
 mod hello;
 mod lease;

@@ -7,8 +7,6 @@ use crate::doctor::{Check, Patient, gigabytes};
 
 /// Descriptors of a process that are not counted separately: listeners, logs, gRPC.
 const OTHER_FILES: u64 = 256;
-/// Descriptors of one session of a worker: control stream, link, and one in passing.
-pub(crate) const FILES_PER_SESSION: u64 = 3;
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let limits = patient.machine.limits();
@@ -71,7 +69,7 @@ fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
 fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     let config = patient.config;
     let storage = config.storage.reads.open_shards_max as u64;
-    let augment = config.augment.sessions.sessions_max as u64 * FILES_PER_SESSION;
+    let augment = config.augment.descriptors() as u64;
     let wanted = storage.max(augment) + OTHER_FILES;
     let limit = limits.open_files;
     let hard = limit.hard.map_or("no limit".to_owned(), |hard| hard.to_string());

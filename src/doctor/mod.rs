@@ -25,7 +25,6 @@ use serde::Serialize;
 use headwater_config::Config;
 
 pub(crate) use check::{Check, Verdict, gigabytes};
-pub(crate) use memory::FILES_PER_SESSION;
 pub(crate) use processor::kernels;
 
 /// What checks look at.

@@ -1,9 +1,8 @@
 //! The cost model: images per second, and from them cores, bytes per second and memory of each tier.
 
+use headwater_augment::OF_A_SESSION;
 use headwater_core::{Layout, Recipe};
 use serde::Serialize;
-
-use crate::doctor::FILES_PER_SESSION;
 
 use super::rates::{
     BESIDE_GPU_US, CoreRate, GRPC_CPU_S_PER_GB, Photos, RECEIVER_MS, TCP_CPU_S_PER_GB,
@@ -187,7 +186,7 @@ impl Sessions {
         let of_rank = most.min(workers);
         let of_worker = (u64::from(job.ranks) * u64::from(of_rank)).div_ceil(workers.into()) as u32;
         let queue_pairs = if job.link == "rdma" { of_worker * job.queue_pairs } else { 0 };
-        Self { of_rank, of_worker, open_files: of_worker * FILES_PER_SESSION as u32, queue_pairs }
+        Self { of_rank, of_worker, open_files: of_worker * OF_A_SESSION as u32, queue_pairs }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use headwater_core::Digester;
 use headwater_core::seats::{Full, Seats};
 use tokio_util::sync::CancellationToken;
 
@@ -32,9 +33,13 @@ pub(crate) struct RosterSeat {
 // === impl Roster ===
 
 impl Roster {
-    pub(super) fn new(max: usize) -> Arc<Self> {
+    /// `worker` is its name, or nothing where that follows from its address.
+    pub(super) fn new(max: usize, worker: &str) -> Arc<Self> {
+        let mut digester = Digester::new("headwater roster 1");
+        let seed = digester.bytes(worker.as_bytes()).number(std::process::id().into());
+        let seed = seed.finish().0 as u64;
         metrics::sessions_max(max);
-        let inner = Inner { seats: Seats::new(max), leave: HashMap::new() };
+        let inner = Inner { seats: Seats::new(max, seed), leave: HashMap::new() };
         Arc::new(Self { inner: Mutex::new(inner), started: Instant::now() })
     }
 

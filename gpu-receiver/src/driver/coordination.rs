@@ -17,6 +17,9 @@ use crate::ledger::FinishedBatch;
 use crate::position::Position;
 use crate::stall::{Cause, History};
 
+/// Batches after which a wait is not that of a start.
+const WARM_BATCHES: u64 = 8;
+
 /// Batches: ordered, delivered, forgotten.
 impl Driver {
     /// Orders what may be ordered now, and has the samples of the batch after it drawn, so that they
@@ -142,20 +145,24 @@ impl Driver {
 
     /// Moves sessions to workers that are preferred, one at a time, and asks more of them where all are busy.
     pub(super) fn look_for_moves(&mut self) {
-        let is_short = self.mailbox.ready() == 0 && self.in_flight.ledger().is_short_of_workers();
-        let woken = self.sessions.wake();
-        if self.sessions.look_for_more(is_short) || woken {
+        // Not while the first batches are made: then it takes long whoever makes them.
+        let has_begun = self.stats.batches() >= WARM_BATCHES;
+        let ledger = self.in_flight.ledger();
+        let is_short = has_begun && self.mailbox.ready() == 0 && ledger.is_short_of_workers();
+        let may_differ = self.sessions.look();
+        if self.sessions.look_for_more(is_short) || may_differ {
             self.meet_workers();
         }
         if let Some((peer, credits)) = self.sessions.find_move() {
             self.in_flight.on_credits(peer, credits);
         }
         let ledger = self.in_flight.ledger();
-        let done = self.sessions.leaving().find(|(peer, _)| ledger.open_leases_of(*peer) == 0);
+        let done = self.sessions.leaving().find(|(peer, _)| !ledger.has_leases_of(*peer));
         if let Some((peer, address)) = done.map(|(peer, address)| (peer, address.to_owned())) {
             tracing::info!(worker = address, "session moved to another worker");
             self.end_session(peer);
             self.sessions.forget(&address);
+            self.meet_workers();
         }
     }
 

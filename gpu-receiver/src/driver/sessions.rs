@@ -3,7 +3,7 @@
 //! Sessions are held with a part of all workers, see [`crate::subset`]. Where another one is preferred from now on, its
 //! session comes first; then the one that it stands in for gets no more leases, and goes when it has none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +37,9 @@ pub(super) struct Sessions {
     keepers: BTreeMap<String, AbortHandle>,
     /// The workers there should be.
     subset: Subset,
-    /// When the next session may be moved, and the next look at how busy workers are.
-    next_move: Instant,
+    /// When workers are looked at again, and whether one may be moved until then.
+    next_look: Instant,
+    may_move: bool,
     busy: Busy,
     /// No batch is wanted of any worker: there are no sessions.
     rests: bool,
@@ -70,6 +71,8 @@ pub(super) struct Session {
     credits: u32,
     /// It gets no more leases: another one stands in its place.
     leaves: bool,
+    /// The worker takes no more.
+    drains: bool,
     link: Arc<dyn ReceiverLink>,
     outbox: mpsc::Sender<ToWorker>,
     /// The step of the slowest other receiver of the stream there.
@@ -90,12 +93,17 @@ impl Session {
         leased: Arc<AtomicBool>,
         held: oneshot::Sender<()>,
     ) -> Self {
-        let (credits, leaves, slowest) = (0, false, None);
-        Self { address, credits, leaves, link, outbox, slowest, leased, _held: held }
+        let (credits, leaves, drains, slowest) = (0, false, false, None);
+        Self { address, credits, leaves, drains, link, outbox, slowest, leased, _held: held }
     }
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Whether it goes on.
+    fn stays(&self) -> bool {
+        !self.leaves && !self.drains
     }
 
     /// Has the link expect a part.
@@ -138,7 +146,8 @@ impl Sessions {
             paths: BTreeMap::new(),
             keepers: BTreeMap::new(),
             subset,
-            next_move: now,
+            next_look: now,
+            may_move: false,
             busy: Busy::default(),
             rests,
             idle: false,
@@ -172,6 +181,11 @@ impl Sessions {
         welcome: &SessionWelcome,
     ) -> Option<bool> {
         session.credits = welcome.credits;
+        if !self.keepers.contains_key(&session.address) {
+            // It was given up while it came about.
+            session.link.drop_peer(peer);
+            return None;
+        }
         let kind = session.link.kind();
         let is_gone = self.shared.tries.is_gone(peer, kind)?;
         tracing::info!(
@@ -186,6 +200,7 @@ impl Sessions {
         self.paths.insert(peer, kind);
         self.alone_since = None;
         self.refusals.remove(&session.address);
+        self.subset.on_joined(&session.address);
         self.open.insert(peer, session);
         self.tell_breadth();
         Some(is_gone)
@@ -203,67 +218,93 @@ impl Sessions {
         Some(self.open.is_empty())
     }
 
-    /// A session is over, or did not come about. Returns whether others are preferred from now on.
+    /// A session is over, or did not come about.
     pub(super) fn on_ended(
         &mut self,
         peer: PeerId,
         address: String,
         (reason, hopeless): (String, bool),
         refusal: Option<Refusal>,
-    ) -> bool {
+    ) {
         if hopeless {
             tracing::error!(worker = address, reason, "worker cannot serve this receiver");
         }
         if !self.keepers.contains_key(&address) {
-            return false;
+            return;
         }
-        let draw = pause_draw(&self.shared.hello.receiver, &address, peer.0);
-        let (is_alone, now) = (self.open.is_empty(), Instant::now());
-        let rests = refusal.is_some_and(|refusal| {
-            self.subset.rest(&address, refusal == Refusal::Full, is_alone, draw, now)
-        });
+        if let Some(refusal) = refusal {
+            self.pass_over(peer, &address, refusal);
+        }
         self.refusals.insert(address, reason);
-        rests
+    }
+
+    fn pass_over(&mut self, peer: PeerId, address: &str, refusal: Refusal) {
+        let draw = pause_draw(&self.shared.hello.receiver, address, peer.0);
+        self.subset.on_failed(address, refusal, self.is_alone(), draw);
+    }
+
+    /// Whether no worker takes leases.
+    fn is_alone(&self) -> bool {
+        !self.open.values().any(Session::stays)
     }
 
     /// Sessions tell workers how many there are, and how many there may be.
     fn tell_breadth(&self) {
         let Breadth { held, width } = &self.shared.breadth;
-        held.store(self.open.len() as u32, Ordering::Relaxed);
-        width.store(self.subset.width() as u32, Ordering::Relaxed);
+        let stay = self.open.values().filter(|session| session.stays()).count();
+        held.store(stay as u32, Ordering::Relaxed);
+        width.store(self.subset.told_width(), Ordering::Relaxed);
         self.stats.on_workers_known(self.subset.workers().len());
     }
 
-    /// A worker takes other numbers of leases. Returns what it is given.
-    pub(super) fn on_credits(&mut self, peer: PeerId, credits: u32) -> u32 {
+    /// A worker takes other numbers of leases, or none any more. Returns what it is given.
+    pub(super) fn on_credits(&mut self, peer: PeerId, credits: u32, drains: bool) -> u32 {
         let Some(session) = self.open.get_mut(&peer) else { return 0 };
         session.credits = credits;
-        if session.leaves { 0 } else { credits }
+        let (leaves, begins) = (session.leaves, drains && !session.drains);
+        if begins {
+            session.drains = true;
+            let address = session.address.clone();
+            self.pass_over(peer, &address, Refusal::Other);
+            self.tell_breadth();
+        }
+        if leaves { 0 } else { credits }
     }
 
-    /// Looks, once each heartbeat, whether a session stands in for another one that stands now; the first such one gets
-    /// no more leases from now on. Also whether one that had to go is wanted again.
-    pub(super) fn find_move(&mut self) -> Option<(PeerId, u32)> {
+    /// Once each heartbeat. Returns whether others may be wanted than before.
+    pub(super) fn look(&mut self) -> bool {
         let now = Instant::now();
-        if now < self.next_move || self.rests {
+        if now < self.next_look || self.rests {
+            return false;
+        }
+        self.next_look = now + self.shared.heartbeat;
+        self.may_move = true;
+        let is_alone = self.is_alone();
+        self.subset.look(is_alone)
+    }
+
+    /// A session that stands in for another one, which stands now: it gets no more leases from now on. Or one that had to
+    /// go, and is wanted again. One for each heartbeat.
+    pub(super) fn find_move(&mut self) -> Option<(PeerId, u32)> {
+        if !std::mem::take(&mut self.may_move) || self.is_alone() {
             return None;
         }
-        self.next_move = now + self.shared.heartbeat;
-        let wanted = self.subset.wanted(self.open.is_empty());
+        let wanted = self.subset.wanted(Instant::now());
         let stands = |address: &&String| {
-            self.open.values().any(|session| session.address == **address && !session.leaves)
+            self.open.values().any(|session| session.address == **address && session.stays())
         };
-        let all_stand = wanted.iter().all(stands);
+        let all_stand = !wanted.is_empty() && wanted.iter().all(stands);
         let is_wanted = |session: &Session| wanted.contains(&&session.address);
         let (&peer, session) = self.open.iter().find(|(_, session)| match session.leaves {
             true => is_wanted(session) || !all_stand,
-            false => all_stand && !is_wanted(session),
+            false => all_stand && !is_wanted(session) && !session.drains,
         })?;
         let (leaves, credits) = (!session.leaves, session.credits);
         if leaves {
             self.stats.on_session_moved();
         }
         self.open.get_mut(&peer)?.leaves = leaves;
+        self.tell_breadth();
         Some((peer, if leaves { 0 } else { credits }))
     }
 
@@ -291,11 +332,6 @@ impl Sessions {
             self.tell_breadth();
         }
         widens
-    }
-
-    /// Whether workers that were left alone for a while may be tried again.
-    pub(super) fn wake(&mut self) -> bool {
-        self.subset.wake(Instant::now())
     }
 
     /// A link says that it is gone for a peer. Returns whether it is the one that the peer took: each peer was
@@ -394,7 +430,14 @@ impl Sessions {
 
     /// Those with which there should be sessions now.
     fn wanted(&self) -> Vec<&String> {
-        if self.rests { Vec::new() } else { self.subset.wanted(self.open.is_empty()) }
+        let now = Instant::now();
+        match self.rests {
+            true => Vec::new(),
+            false if self.is_alone() => {
+                self.subset.wanted_alone(now, |address| self.keepers.contains_key(address))
+            }
+            false => self.subset.wanted(now),
+        }
     }
 
     /// Workers that are kept and not wanted any more: they are gone, or there is no session, and others are preferred.
@@ -411,7 +454,9 @@ impl Sessions {
 
     /// Keeps no session with a worker any more. Returns the peers whose sessions are to be ended.
     pub(super) fn forget(&mut self, address: &str) -> Vec<PeerId> {
-        self.refusals.remove(address);
+        if !self.subset.workers().iter().any(|known| known == address) {
+            self.refusals.remove(address);
+        }
         if let Some(keeper) = self.keepers.remove(address) {
             keeper.abort();
         }
@@ -423,7 +468,9 @@ impl Sessions {
     pub(super) fn keep(&mut self, tasks: &mut JoinSet<Outcome>) {
         let wanted: Vec<String> = self.wanted().into_iter().cloned().collect();
         for address in wanted {
-            if !self.keepers.contains_key(&address) {
+            let is_alone = self.is_alone();
+            if !self.keepers.contains_key(&address) && self.subset.may_try(Instant::now(), is_alone)
+            {
                 let session = keep_session(Arc::clone(&self.shared), address.clone());
                 let keeper = tasks.spawn(async move {
                     session.await;
@@ -440,8 +487,9 @@ impl Sessions {
             Some(reason) => format!("{address}: {reason}"),
             None => format!("{address}: no answer yet"),
         };
-        let mut awaited: Vec<String> = self.keepers.keys().take(AWAITED_MAX).map(heard).collect();
-        if let more @ 1.. = self.keepers.len().saturating_sub(AWAITED_MAX) {
+        let all: BTreeSet<&String> = self.keepers.keys().chain(self.subset.failed()).collect();
+        let mut awaited: Vec<String> = all.iter().take(AWAITED_MAX).copied().map(heard).collect();
+        if let more @ 1.. = all.len().saturating_sub(AWAITED_MAX) {
             awaited.push(format!("and {more} more"));
         }
         if !self.missing.is_empty() {

@@ -173,6 +173,7 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
         ..ReceiverConfig::default()
     };
     let (mut driver, _handle, _inbox) = make(&config);
+    driver.look_for_workers(["a:1".into()].into());
     let shared = Arc::clone(driver.sessions.shared());
     let open = shared.tries.begin(&[]);
     driver.on_session(open.peer, joined("rack-3:7402").0);
@@ -317,6 +318,7 @@ async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_wo
 #[tokio::test]
 async fn a_session_whose_link_is_gone_before_its_welcome_is_heard_is_given_up() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
+    driver.look_for_workers(["a:1".into()].into());
     let shared = Arc::clone(driver.sessions.shared());
     for (gone, stays) in [(LinkKind::Tcp, true), (LinkKind::Shm, false)] {
         let open = shared.tries.begin(&[]);

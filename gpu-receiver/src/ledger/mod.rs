@@ -264,10 +264,10 @@ impl Ledger {
         self.leases.len()
     }
 
-    /// Leases of a worker that it has not answered.
+    /// Whether leases of a worker have not ended.
     #[must_use]
-    pub fn open_leases_of(&self, peer: PeerId) -> u32 {
-        self.workers.get(&peer).map_or(0, |worker| worker.open)
+    pub fn has_leases_of(&self, peer: PeerId) -> bool {
+        self.leases.values().any(|lease| lease.peer == peer)
     }
 
     /// Whether parts wait because each worker has as many leases as it takes.

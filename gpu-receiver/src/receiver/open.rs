@@ -17,6 +17,8 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 
 use super::{Callbacks, Receiver};
+use headwater_transport::LinkKind;
+
 use crate::autosave::{AutoSave, resumed};
 use crate::client::GrpcDial;
 use crate::config::{DatasetUse, ReceiverConfig, keep_to, on_cores, places};
@@ -127,6 +129,7 @@ impl Receiver {
     ) -> Result<(), ReceiverError> {
         let access = Access::open(&self.config.security)?;
         if access.encrypts_data()
+            && self.config.links.iter().any(|link| link == LinkKind::Tcp.name())
             && let Err(reason) = access.check_name(&self.config.link_settings.tcp_host())
         {
             tracing::warn!(reason, "no worker will accept this receiver's tcp link");

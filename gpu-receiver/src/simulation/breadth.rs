@@ -59,6 +59,36 @@ fn a_worker_more_moves_few_sessions_and_loses_nothing() {
     let moved = outcome.sessions - held;
     assert!(moved > 0, "nobody has a session with it");
     assert!(moved * 100 <= 5 * held, "{moved} of {held} sessions moved");
-    // A session that moves ends when its leases have.
-    assert_eq!((outcome.withdrawals, outcome.leases), (0, outcome.answers));
+    // A session that moves ends when its leases have: nothing is withdrawn but what is hedged, and each has its answer.
+    assert_eq!(outcome.leases, outcome.answers);
+    assert!(outcome.withdrawals * 200 <= outcome.batches, "{}", outcome.withdrawals);
+}
+
+#[test]
+fn a_rank_that_comes_to_a_full_tier_has_one_session_make_room() {
+    let mut asked = 0;
+    for (receivers, workers, most) in [(5, 8, 2), (9, 16, 2), (21, 40, 2)] {
+        let config =
+            FleetConfig { workers_max: most, late: 1, steps: 60, ..with(receivers, workers, 1) };
+        let outcome = replayable(&config, Weather::Calm);
+        outcome.assert_exactly_once();
+        assert!(outcome.asked <= 1, "{} sessions had to make room", outcome.asked);
+        asked += outcome.asked;
+        let waits = &outcome.longest_wait;
+        assert!(*waits < STARVES * 2, "{receivers}, {workers}: {waits:?}");
+    }
+    assert!(asked > 0, "no tier was full: nothing was tested");
+}
+
+#[test]
+fn the_only_worker_that_lives_is_found_wherever_it_stands() {
+    for workers in [61, 400] {
+        let config = FleetConfig { workers_max: 2, steps: 20, ..with(4, workers, 4096) };
+        let outcome = replayable(&config, Weather::OneLives);
+        outcome.assert_exactly_once();
+        // A host that is gone is waited for 10 s, and 64 of them at a time.
+        let bound =
+            Duration::from_secs(10) * (workers as u32).div_ceil(64) + Duration::from_secs(15);
+        assert!(outcome.longest_wait < bound, "{workers}: {:?}", outcome.longest_wait);
+    }
 }

@@ -27,6 +27,8 @@ pub(super) enum Weather {
     Harsh,
     /// One worker comes or goes every half minute: 40, then 48, then 36 of them.
     Elastic,
+    /// The hosts of all workers but the last one are gone from the start.
+    OneLives,
     /// The last worker comes when all others have their sessions.
     Grown,
     /// See [`super::wedged`].
@@ -60,6 +62,8 @@ pub(super) struct Outcome {
     pub(super) leases_of: Vec<u64>,
     /// Parts of trials.
     pub(super) made: MadeParts,
+    /// Sessions that had to make room for others.
+    pub(super) asked: usize,
     /// The most sessions that each worker had at once.
     pub(super) sessions_of: Vec<usize>,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
@@ -101,6 +105,11 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         let hidden = match weather {
             Weather::Wedged(wedge) => wedge.begin(&fleet.world),
             Weather::Grown => fleet.config.workers - 1,
+            Weather::OneLives => {
+                let gone = 0..fleet.config.workers - 1;
+                gone.for_each(|worker| fleet.world.set_health(worker, Health::Silent));
+                usize::MAX
+            }
             Weather::Calm | Weather::Storm | Weather::Harsh | Weather::Elastic => usize::MAX,
         };
         if weather == Weather::Elastic {
@@ -128,7 +137,7 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
 
 async fn happen(weather: Weather, fleet: Arc<Fleet>) {
     match weather {
-        Weather::Calm => {}
+        Weather::Calm | Weather::OneLives => {}
         Weather::Storm => storm(fleet).await,
         Weather::Harsh => lose_two_by_two(fleet).await,
         Weather::Elastic => grow_and_shrink(fleet).await,
@@ -261,6 +270,7 @@ impl Outcome {
             longest_wait: longest_wait(trainers),
             made: shares.map(Shares::made).unwrap_or_default(),
             leases_of: fleet.world.workers.iter().map(|worker| load(&worker.leases)).collect(),
+            asked: fleet.world.workers.iter().map(|worker| worker.asked_to_leave()).sum(),
             sessions_of: fleet.world.workers.iter().map(|worker| worker.most_sessions()).collect(),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,

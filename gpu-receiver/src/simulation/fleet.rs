@@ -58,6 +58,8 @@ pub(super) struct FleetConfig {
     pub(super) workers_max: u32,
     /// Sessions that a worker takes.
     pub(super) sessions_max: usize,
+    /// Receivers that begin when the others have their sessions.
+    pub(super) late: usize,
     pub(super) storage_nodes: usize,
     pub(super) steps: u64,
     /// Messages that may be on their way to one worker.
@@ -112,7 +114,7 @@ impl FleetConfig {
     /// As many as there are receivers, in proportion.
     pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
         let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
-        let (workers_max, sessions_max) = (16, 4096);
+        let (workers_max, sessions_max, late) = (16, 4096, 0);
         let (outbox, credits) = (MESSAGES, CREDITS);
         let trials = None;
         Self {
@@ -121,6 +123,7 @@ impl FleetConfig {
             workers,
             workers_max,
             sessions_max,
+            late,
             storage_nodes,
             steps,
             outbox,
@@ -148,6 +151,9 @@ impl FleetConfig {
 
     /// When a receiver starts.
     pub(super) fn start_of(&self, rank: usize) -> Duration {
+        if rank + self.late >= self.receivers {
+            return LATE;
+        }
         let late = self.comes_and_goes() && rank % 5 == 3;
         if late { LATE * (1 + rank as u32 % 3) } else { Duration::ZERO }
     }

@@ -91,6 +91,7 @@ struct Roster {
     seats: Seats,
     begun: u64,
     most: usize,
+    asked: usize,
     leave: BTreeMap<u64, watch::Sender<bool>>,
 }
 
@@ -112,8 +113,8 @@ impl Drop for Closing<'_> {
 
 impl Worker {
     pub(super) fn new(number: usize, sessions_max: usize) -> Self {
-        let (seats, leave) = (Seats::new(sessions_max), BTreeMap::new());
-        let roster = Mutex::new(Roster { seats, begun: 0, most: 0, leave });
+        let (seats, leave) = (Seats::new(sessions_max, number as u64), BTreeMap::new());
+        let roster = Mutex::new(Roster { seats, begun: 0, most: 0, asked: 0, leave });
         let health = watch::Sender::new(Health::Serves);
         let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
         let streams = Mutex::default();
@@ -138,6 +139,7 @@ impl Worker {
                 Some(Seat { worker: Arc::clone(self), session, leave })
             }
             Err(Full { asked }) => {
+                roster.asked += asked.len();
                 for ask in asked.iter().filter_map(|session| roster.leave.get(session)) {
                     ask.send_replace(true);
                 }
@@ -149,6 +151,11 @@ impl Worker {
     /// The most sessions that there were at once.
     pub(super) fn most_sessions(&self) -> usize {
         self.roster().most
+    }
+
+    /// Sessions that had to make room.
+    pub(super) fn asked_to_leave(&self) -> usize {
+        self.roster().asked
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster> {

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::Digester;
+
 /// For so long a place is kept for a receiver without sessions after its last try.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Whoever has fewer sessions is not asked to leave.
@@ -14,17 +16,21 @@ const ASKED_LEAST: u32 = 2;
 /// The sessions of a worker.
 #[derive(Debug)]
 pub struct Seats {
+    /// Differs from worker to worker.
+    seed: u64,
     max: usize,
     /// By session.
     seats: BTreeMap<u64, Seat>,
-    /// Receivers without a session that were refused, and when that was.
-    newcomers: BTreeMap<String, Duration>,
+    /// Receivers without a session that were refused, and when that was first and last.
+    newcomers: BTreeMap<String, (Duration, Duration)>,
 }
 
 #[derive(Debug)]
 struct Seat {
     /// Sessions that the receiver holds with all workers, as it said last.
     held: u32,
+    /// Decides between equals.
+    lot: u128,
     /// It is to leave.
     asked: bool,
 }
@@ -39,10 +45,10 @@ pub struct Full {
 // === impl Seats ===
 
 impl Seats {
-    /// None is taken of `max`.
+    /// None is taken of `max`. `seed` differs from worker to worker.
     #[must_use]
-    pub fn new(max: usize) -> Self {
-        Self { max, seats: BTreeMap::new(), newcomers: BTreeMap::new() }
+    pub fn new(max: usize, seed: u64) -> Self {
+        Self { seed, max, seats: BTreeMap::new(), newcomers: BTreeMap::new() }
     }
 
     /// A receiver that holds `held` sessions with other workers asks for one; `None`: it does not say.
@@ -56,17 +62,24 @@ impl Seats {
         held: Option<u32>,
         now: Duration,
     ) -> Result<(), Full> {
-        self.newcomers.retain(|_, since| now.saturating_sub(*since) < KEPT_FOR);
+        self.newcomers.retain(|_, (_, last)| now.saturating_sub(*last) < KEPT_FOR);
         let is_new = held == Some(0);
-        let kept = if is_new { 0 } else { self.newcomers.len() };
-        if self.seats.len() + kept < self.max {
-            self.newcomers.remove(receiver);
+        // It comes for its place, or has one elsewhere.
+        let first = self.newcomers.remove(receiver).map_or(now, |(first, _)| first);
+        // Who came first goes first, and all that have none go before others.
+        let before = self
+            .newcomers
+            .iter()
+            .filter(|(other, (since, _))| !is_new || (*since, other.as_str()) < (first, receiver));
+        if self.seats.len() + before.count() < self.max {
             let held = held.map_or(0, |held| held.saturating_add(1));
-            self.seats.insert(session, Seat { held, asked: false });
+            let mut digester = Digester::new("headwater seat 1");
+            let lot = digester.number(self.seed).bytes(receiver.as_bytes()).finish().0;
+            self.seats.insert(session, Seat { held, lot, asked: false });
             return Ok(());
         }
         if is_new {
-            self.newcomers.insert(receiver.to_owned(), now);
+            self.newcomers.insert(receiver.to_owned(), (first, now));
         }
         let mut asked = Vec::new();
         while self.to_come() < self.newcomers.len()
@@ -84,10 +97,11 @@ impl Seats {
         self.max.saturating_sub(self.seats.len()) + asked
     }
 
-    /// The session whose receiver has the most; of equals the newest.
+    /// The session whose receiver has the most. Of equals any, and another one at another worker: who is asked by all its
+    /// workers at once has none left.
     fn most(&self) -> Option<u64> {
         let may = self.seats.iter().filter(|(_, seat)| !seat.asked && seat.held >= ASKED_LEAST);
-        may.max_by_key(|(session, seat)| (seat.held, **session)).map(|(session, _)| *session)
+        may.max_by_key(|(_, seat)| (seat.held, seat.lot)).map(|(session, _)| *session)
     }
 
     /// The receiver of a session says how many it holds, this one included.
@@ -117,7 +131,7 @@ mod tests {
 
     #[test]
     fn whoever_has_none_gets_the_place_of_whoever_has_most() {
-        let mut seats = Seats::new(3);
+        let mut seats = Seats::new(3, 1);
         for (session, held) in [(1, 1), (2, 7), (3, 4)] {
             assert_eq!(seats.enter(session, &format!("a/{session}"), Some(held), NOW), Ok(()));
         }
@@ -126,19 +140,42 @@ mod tests {
         assert_eq!(seats.enter(5, "b/0", Some(0), NOW), Err(Full { asked: vec![] }));
         assert_eq!(seats.enter(6, "b/1", Some(0), NOW), Err(Full { asked: vec![3] }));
         seats.leave(2);
-        // The place is kept for those who have none.
+        // The places are kept for those who have none, each its own.
+        assert_eq!(seats.enter(11, "b/2", Some(0), NOW), Err(Full { asked: vec![1] }));
         assert_eq!(seats.enter(7, "a/2", Some(6), NOW), Err(Full { asked: vec![] }));
         assert_eq!(seats.enter(8, "b/0", Some(0), NOW), Ok(()));
         assert_eq!(seats.taken(), 3);
         seats.leave(3);
-        // The other one has not come back.
+        seats.leave(1);
+        // The others have not come back.
         assert!(seats.enter(9, "a/2", Some(6), NOW + KEPT_FOR / 2).is_err());
+        // One has a place elsewhere meanwhile.
+        assert!(seats.enter(12, "b/1", Some(1), NOW + KEPT_FOR / 2).is_ok());
+        assert!(seats.enter(13, "a/2", Some(6), NOW + KEPT_FOR / 2).is_err());
         assert_eq!(seats.enter(10, "a/2", Some(6), NOW + KEPT_FOR), Ok(()));
     }
 
     #[test]
+    fn newcomers_are_seated_in_the_order_in_which_they_came_however_many_they_are() {
+        let mut seats = Seats::new(1, 1);
+        seats.enter(0, "a/0", Some(5), NOW).unwrap();
+        let at = |second: u64| NOW + Duration::from_secs(second);
+        for rank in 0..4 {
+            assert!(seats.enter(10 + rank, &format!("b/{rank}"), Some(0), at(rank)).is_err());
+        }
+        seats.leave(0);
+        for rank in 0..4 {
+            for later in (rank + 1..4).rev() {
+                assert!(seats.enter(20, &format!("b/{later}"), Some(0), at(4)).is_err());
+            }
+            assert_eq!(seats.enter(30 + rank, &format!("b/{rank}"), Some(0), at(5)), Ok(()));
+            seats.leave(30 + rank);
+        }
+    }
+
+    #[test]
     fn nobody_loses_the_only_session_it_has() {
-        let mut seats = Seats::new(2);
+        let mut seats = Seats::new(2, 1);
         seats.enter(1, "a/0", Some(0), NOW).unwrap();
         seats.enter(2, "a/1", None, NOW).unwrap();
         assert_eq!(seats.enter(3, "b/0", Some(0), NOW), Err(Full { asked: vec![] }));

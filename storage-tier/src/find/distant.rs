@@ -1,13 +1,13 @@
 //! Patterns of URLs: braces as for files, globs by listing the folder before the first sign.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
-use super::{INDEX_ENDINGS, braces};
+use super::{FoundPlace, INDEX_ENDINGS, braces};
 use crate::StorageError;
-use crate::source::{Listed, Place, Registry, SUMS_FILE};
+use crate::source::{Listed, Place, Registry, SUMS_FILE, Version};
 
 const SIGNS: [char; 3] = ['*', '?', '['];
 
@@ -18,7 +18,7 @@ const SIGNS: [char; 3] = ['*', '?', '['];
 pub(crate) fn find_distant(
     pattern: &str,
     registry: &Registry,
-    places: &mut Vec<Place>,
+    places: &mut Vec<FoundPlace>,
 ) -> Result<(), StorageError> {
     let fault = |fault| StorageError::Pattern { pattern: pattern.to_owned(), fault };
     let mut listings = HashMap::new();
@@ -28,7 +28,7 @@ pub(crate) fn find_distant(
             .map_err(|why| StorageError::Pattern { pattern: name.clone(), fault: why })?;
         let key = place.path.to_string_lossy().into_owned();
         if !key.contains(SIGNS) {
-            places.push(place);
+            places.push(place.into());
             continue;
         }
         let glob = Pattern::new(&key)
@@ -37,18 +37,21 @@ pub(crate) fn find_distant(
         if found.is_empty() {
             return Err(StorageError::NoMatch { pattern: name });
         }
-        let at = |path| Place { source: place.source.clone(), path };
+        let at = |(path, version)| FoundPlace {
+            place: Place { source: place.source.clone(), path },
+            version,
+        };
         places.extend(found.into_iter().map(at));
     }
     Ok(())
 }
 
-/// Objects and folders that a glob fits, in the order of their names.
+/// Objects and folders that a glob fits, in the order of their names, with the objects' versions.
 fn matching(
     glob: &Pattern,
     place: &Place,
     listings: &mut HashMap<(String, PathBuf), Vec<Listed>>,
-) -> Result<BTreeSet<PathBuf>, StorageError> {
+) -> Result<BTreeMap<PathBuf, Option<Version>>, StorageError> {
     let folder = folder_before_signs(glob.as_str());
     let root = place.source.name(Path::new(""));
     let listed = match listings.entry((root, folder.clone())) {
@@ -60,7 +63,7 @@ fn matching(
         require_literal_leading_dot: true,
         ..MatchOptions::default()
     };
-    let mut found = BTreeSet::new();
+    let mut found = BTreeMap::new();
     for object in listed.iter() {
         // An object, or a folder that it lies in.
         let fits = |path: &&Path| glob.matches_path_with(path, options);
@@ -69,7 +72,9 @@ fn matching(
         let beside = INDEX_ENDINGS.iter().any(|ending| name.ends_with(ending))
             || path.file_name().is_some_and(|name| name == SUMS_FILE);
         if !beside {
-            found.insert(path.to_owned());
+            // A folder has none.
+            let version = (path == object.path).then(|| object.version.clone());
+            found.insert(path.to_owned(), version);
         }
     }
     Ok(found)

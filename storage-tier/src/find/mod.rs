@@ -10,7 +10,7 @@ use glob::MatchOptions;
 use headwater_storage_client::{ShardFile, ShardFileError};
 
 use crate::format::is_image;
-use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources};
+use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources, Stat, Version};
 use crate::{FormatKind, StorageError};
 
 pub(crate) use distant::find_distant;
@@ -45,6 +45,19 @@ pub fn find_shards(patterns: &[String]) -> Result<Vec<PathBuf>, StorageError> {
     Ok(paths)
 }
 
+/// A place that a pattern names, and its version where a listing said it.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundPlace {
+    pub(crate) place: Place,
+    pub(crate) version: Option<Version>,
+}
+
+impl From<Place> for FoundPlace {
+    fn from(place: Place) -> Self {
+        Self { place, version: None }
+    }
+}
+
 /// The places that patterns name, as [`find_shards`] orders them; folders too.
 ///
 /// # Errors
@@ -52,11 +65,11 @@ pub fn find_shards(patterns: &[String]) -> Result<Vec<PathBuf>, StorageError> {
 pub(crate) fn find_places(
     patterns: &[String],
     sources: &Sources,
-) -> Result<Vec<Place>, StorageError> {
-    let mut places = Vec::new();
+) -> Result<Vec<FoundPlace>, StorageError> {
+    let mut places: Vec<FoundPlace> = Vec::new();
     for pattern in patterns {
         if let Some(class) = pattern.strip_prefix(PYTHON) {
-            places.push(Place { source: Arc::new(PythonSource), path: class.into() });
+            places.push(Place { source: Arc::new(PythonSource), path: class.into() }.into());
             continue;
         }
         if SourceUrl::is_one(pattern) {
@@ -67,8 +80,11 @@ pub(crate) fn find_places(
         find_local(pattern, &mut paths)?;
         for path in paths {
             let place = Place { source: sources.local(), path };
-            place.stat()?;
-            places.push(place);
+            let version = match place.stat()? {
+                Stat::Object(version) => Some(version),
+                Stat::Folder => None,
+            };
+            places.push(FoundPlace { place, version });
         }
     }
     Ok(places)

@@ -1,6 +1,6 @@
 //! Which format the files of a dataset are of.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 #[cfg(feature = "format-hdf5")]
@@ -16,8 +16,9 @@ use super::Zarr;
 use super::folder::{ListedImage, ListedImages, is_image};
 use super::kind::{FormatKind, MDS_INDEX};
 use super::{Folder, Format, LineKind, Lines, Npy, Python, Tar, Tokens};
+use crate::find::FoundPlace;
 use crate::kept::KeptIndices;
-use crate::source::{PYTHON, Place, Stat};
+use crate::source::{PYTHON, Place, Stat, Version};
 use crate::{DatasetConfig, StorageConfig, StorageError};
 
 /// The formats of one node.
@@ -33,6 +34,16 @@ pub(crate) struct Formatted {
     pub(crate) place: Place,
     pub(crate) kind: FormatKind,
     pub(crate) format: Arc<dyn Format>,
+    /// Images that are named one by one.
+    is_listed: bool,
+}
+
+/// The version of an object, where the place is one.
+fn of_object(place: &Place) -> Result<Option<Version>, StorageError> {
+    Ok(match place.stat()? {
+        Stat::Object(version) => Some(version),
+        Stat::Folder => None,
+    })
 }
 
 // === impl Formats ===
@@ -60,13 +71,16 @@ impl<'a> Formats<'a> {
     ///
     /// # Errors
     /// As [`Self::of`]; an image that is named twice.
-    pub(crate) fn of_all(&mut self, places: Vec<Place>) -> Result<Vec<Formatted>, StorageError> {
+    pub(crate) fn of_all(
+        &mut self,
+        places: Vec<FoundPlace>,
+    ) -> Result<Vec<Formatted>, StorageError> {
         let (mut found, mut images) = (Vec::new(), ListedImages::default());
-        for place in places {
+        for FoundPlace { place, version } in places {
             let kind = self.kind_of(&place)?;
-            if kind == FormatKind::Folder
-                && is_image(&place.file_name())
-                && let Stat::Object(version) = place.stat()?
+            let is_image = kind == FormatKind::Folder && is_image(&place.file_name());
+            if is_image
+                && let Some(version) = version.map_or_else(|| of_object(&place), |v| Ok(Some(v)))?
             {
                 if let Err(image) = images.push(ListedImage { place, version }) {
                     found.extend(self.listed(&mut images)?);
@@ -76,16 +90,28 @@ impl<'a> Formats<'a> {
                 continue;
             }
             found.extend(self.listed(&mut images)?);
-            found.push(Formatted { place, kind, format: self.of_kind(kind)? });
+            let format = self.of_kind(kind)?;
+            found.push(Formatted { place, kind, format, is_listed: false });
         }
         found.extend(self.listed(&mut images)?);
+        let mut folders = HashSet::new();
+        let again = found.iter().filter(|found| found.is_listed);
+        let again =
+            again.map(|found| &found.place).find(|place| !folders.insert(place.whole_name()));
+        if let Some(place) = again {
+            let reason = "images in it are named before and after something else: name them one after another";
+            return Err(StorageError::Unserved { name: place.name(), reason: reason.to_owned() });
+        }
         Ok(found)
     }
 
     fn listed(&self, images: &mut ListedImages) -> Result<Option<Formatted>, StorageError> {
         let kind = FormatKind::Folder;
         let folder = images.folder(self.dataset)?;
-        Ok(folder.map(|(place, folder)| Formatted { place, kind, format: Arc::new(folder) }))
+        Ok(folder.map(|(place, folder)| {
+            let format = Arc::new(folder) as Arc<dyn Format>;
+            Formatted { place, kind, format, is_listed: true }
+        }))
     }
 
     /// The name of a place's format.

@@ -78,7 +78,7 @@ impl Inspector {
     pub fn find(&self, dataset: &DatasetConfig) -> Result<Vec<FoundPlace>, StorageError> {
         let mut formats = Formats::new(&self.config, dataset, self.kept.clone());
         let places = formats.of_all(find_places(&dataset.shards, &self.sources)?)?;
-        let found = |Formatted { place, kind, format }| {
+        let found = |Formatted { place, kind, format, .. }| {
             let (sums, entries) = (self.sums.clone(), self.entries.clone());
             FoundPlace { place, kind, format, sums, entries }
         };

@@ -33,6 +33,8 @@ struct Shared<R: Send + 'static> {
     in_use: Gauge,
     shelf: Arc<Shelf<R>>,
     permits: Arc<Semaphore>,
+    /// In which it was made; buffers may be given back on any thread.
+    runtime: Option<Handle>,
 }
 
 /// Memory of one pool or of several. What nobody uses has no more bytes together than parts had at once of late.
@@ -70,8 +72,6 @@ struct Memory<R> {
 pub(crate) struct StagingBuffer<R: Send + 'static> {
     /// Present until dropped.
     memory: Option<Memory<R>>,
-    /// Bytes that were asked for.
-    part_bytes: u64,
     pool: StagingPool<R>,
     _permit: OwnedSemaphorePermit,
 }
@@ -94,8 +94,8 @@ impl<R: Send + 'static> StagingPool<R> {
         in_use: Gauge,
         register: impl Fn(Arc<Mapping>) -> Result<R, String> + Send + Sync + 'static,
     ) -> Self {
-        let permits = Arc::new(Semaphore::new(buffers));
-        Self(Arc::new(Shared { register: Box::new(register), in_use, shelf, permits }))
+        let (permits, runtime) = (Arc::new(Semaphore::new(buffers)), Handle::try_current().ok());
+        Self(Arc::new(Shared { register: Box::new(register), in_use, shelf, permits, runtime }))
     }
 
     /// A buffer of at least `len_bytes`; waits while all are in use.
@@ -106,15 +106,12 @@ impl<R: Send + 'static> StagingPool<R> {
         let permit = Arc::clone(&self.0.permits).acquire_owned().await;
         let permit = permit.map_err(|error| error.to_string())?;
         let len_bytes = len_bytes.max(1);
-        let kept = self.0.shelf.lock().take();
-        let memory = match kept {
-            Some(memory) if memory.len_bytes() >= len_bytes => memory,
-            _ => self.make(len_bytes)?,
-        };
-        self.0.shelf.lock().begin(len_bytes);
+        let kept = self.0.shelf.lock().take(len_bytes);
+        let memory = kept.map_or_else(|| self.make(len_bytes), Ok)?;
+        self.0.shelf.lock().begin(memory.len_bytes());
         self.0.in_use.increment(1.0);
         let pool = Self(Arc::clone(&self.0));
-        Ok(StagingBuffer { memory: Some(memory), part_bytes: len_bytes, pool, _permit: permit })
+        Ok(StagingBuffer { memory: Some(memory), pool, _permit: permit })
     }
 
     fn make(&self, len_bytes: u64) -> Result<Memory<R>, String> {
@@ -159,8 +156,8 @@ impl<R> Shelf<R> {
 
 impl<R: Send + 'static> Shelf<R> {
     /// Has somebody look after it, where that is possible and nobody does.
-    fn watch(self: &Arc<Self>) {
-        let Ok(runtime) = Handle::try_current() else { return };
+    fn watch(self: &Arc<Self>, runtime: Option<&Handle>) {
+        let Some(runtime) = runtime else { return };
         if std::mem::replace(&mut self.lock().is_watched, true) {
             return;
         }
@@ -194,14 +191,19 @@ impl<R> Drop for Watch<R> {
 // === impl Kept ===
 
 impl<R> Kept<R> {
-    fn take(&mut self) -> Option<Memory<R>> {
-        let memory = self.free.pop_back()?;
+    /// The smallest that is large enough, and not far too large: parts of several sizes do not take each other's. Of equals
+    /// the one that was used last.
+    fn take(&mut self, len_bytes: u64) -> Option<Memory<R>> {
+        let fits = |memory: &Memory<R>| (len_bytes..=2 * len_bytes).contains(&memory.len_bytes());
+        let fitting = self.free.iter().enumerate().rev().filter(|(_, memory)| fits(memory));
+        let (at, _) = fitting.min_by_key(|(_, memory)| memory.len_bytes())?;
+        let memory = self.free.remove(at)?;
         self.free_bytes -= memory.len_bytes();
         Some(memory)
     }
 
-    fn begin(&mut self, part_bytes: u64) {
-        self.used_bytes += part_bytes;
+    fn begin(&mut self, bytes: u64) {
+        self.used_bytes += bytes;
         self.used_bytes_most[0] = self.used_bytes_most[0].max(self.used_bytes);
     }
 
@@ -212,8 +214,8 @@ impl<R> Kept<R> {
     }
 
     /// Keeps a buffer; gives those that are too many with it.
-    fn give_back(&mut self, memory: Memory<R>, part_bytes: u64) -> Vec<Memory<R>> {
-        self.used_bytes -= part_bytes;
+    fn give_back(&mut self, memory: Memory<R>) -> Vec<Memory<R>> {
+        self.used_bytes -= memory.len_bytes();
         self.free_bytes += memory.len_bytes();
         self.free.push_back(memory);
         self.too_many()
@@ -259,8 +261,8 @@ impl<R: Send + 'static> Drop for StagingBuffer<R> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
             let shelf = &self.pool.0.shelf;
-            let too_many = shelf.lock().give_back(memory, self.part_bytes);
-            shelf.watch();
+            let too_many = shelf.lock().give_back(memory);
+            shelf.watch(self.pool.0.runtime.as_ref());
             self.pool.0.in_use.decrement(1.0);
             drop(too_many); // Outside the lock: unmapping may take a while.
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use headwater_storage_client::ObjectError;
 use sha2::{Digest, Sha256};
 
+use super::super::Registry;
 use super::super::conformance::bytes;
 use super::super::sums::{SUMS_FILE, Sums, is_other_sum, read_whole};
-use super::super::{Place, Registry};
 use super::config;
 use super::hub::COMMIT;
 use super::server::{Dialect, Server};
@@ -17,7 +17,7 @@ use crate::find::find_distant;
 fn found(registry: &Registry, pattern: &str) -> Result<Vec<String>, String> {
     let mut places = Vec::new();
     find_distant(pattern, registry, &mut places).map_err(|error| error.sentence())?;
-    Ok(places.iter().map(Place::name).collect())
+    Ok(places.iter().map(|found| found.place.name()).collect())
 }
 
 #[test]
