@@ -244,12 +244,13 @@ impl Loader {
     /// in loader: ..`. After a resume it begins with the rest of the state's epoch.
     fn epochs(slf: PyRef<'_, Self>, end: u32) -> PyResult<Bound<'_, PyAny>> {
         let py = slf.py();
-        let first = detached(py, |detached| {
-            let receiver = slf.shared.receiver(detached)?;
+        let shared = Arc::clone(&slf.shared);
+        let first = detached(py, |detached| -> PyResult<u32> {
+            let receiver = shared.receiver(detached)?;
             let here = receiver.position();
             let is_over = here.step >= receiver.steps_per_epoch(here.epoch);
             // A loaded place may be this rank's end of an exact epoch, of which others have a batch more.
-            let is_moved = slf.shared.pace(detached)?.was_moved();
+            let is_moved = shared.pace(detached)?.was_moved();
             let is_over = is_over && !(is_moved && receiver.is_own_end(here));
             Ok(here.epoch.saturating_add(is_over.into()))
         })?;
