@@ -232,7 +232,7 @@ impl Receiver {
         self.order.steps_per_epoch(epoch)
     }
 
-    /// Whether a place is behind the last batch of this rank, in an exact epoch of which other ranks have one more.
+    /// Whether a place is behind the last batch of this rank, in an exact epoch where other ranks have one more.
     #[must_use]
     pub fn is_own_end(&self, at: Position) -> bool {
         self.order.is_own_end(at)

@@ -1,5 +1,5 @@
-//! Which of many workers a receiver holds sessions with: an order of preference, of which the driver takes the first
-//! that live.
+//! Which of many workers a receiver holds sessions with: an order of preference, and the driver takes the first that
+//! live.
 //!
 //! Sessions are ranks x K and not ranks x workers. All workers stand on a ring, evenly, in the order of a hash of their
 //! addresses. A rank begins at its share of the ring, `rank / world_size`, turned by a hash of the stream, and prefers
@@ -19,11 +19,11 @@ use tokio::time::Instant;
 
 use crate::sessions::{Refusal, TRIES};
 
-/// A worker that is full, or does not answer while others do, is left alone for so long, and up to twice as long.
+/// A worker that is full, or does not answer while others do, rests for this time, and up to twice as long.
 const REST: Duration = Duration::from_secs(30);
 /// A worker that is full keeps a place for a receiver without sessions, which comes back to it for so long.
 const COMES_BACK: Duration = Duration::from_secs(5);
-/// Whoever has no session tries so many workers at first: each that is full has a receiver leave. Two that stand side by
+/// Workers that a receiver without sessions tries at first: each that is full has a receiver leave. Two that stand side by
 /// side would ask the same one.
 const FIRST_TRIES: usize = 1;
 /// And this many, or a multiple of its width, while none answers.
@@ -152,7 +152,7 @@ impl Subset {
         is_alone || tries <= TRIES_IN_REST * self.width().max(1)
     }
 
-    /// A try failed, or a worker takes no more leases: it is left alone for a while, which differs from receiver to
+    /// A try failed, or a worker takes no more leases: it rests for a while, which differs from receiver to
     /// receiver. Not where nobody else is left to be tried, unless it is full and this receiver has others.
     pub(crate) fn on_failed(
         &mut self,
@@ -202,7 +202,7 @@ impl Subset {
         wider
     }
 
-    /// Another receiver of the stream has so many: their parts meet where both have sessions.
+    /// Another receiver of the stream has this many: their parts meet where both have sessions.
     pub(crate) fn widen_to(&mut self, width: u32) -> bool {
         let width = (width as usize).min(self.most * WIDEST);
         let wider = self.width < width;
@@ -241,11 +241,11 @@ impl Standpoint {
         near.iter().map(|&(_, at)| at).chain(far).collect()
     }
 
-    /// Where the window begins on a ring of so many.
+    /// Where the window begins on a ring of this number of workers.
     fn first(&self, workers: usize) -> usize {
         let mut digester = Digester::new("headwater subset ring 1");
         let turn = digester.bytes(&self.stream.to_bytes()).finish().0 as u64;
-        // Both as parts of a whole turn, of which there are 2^64 units.
+        // Both as parts of a whole turn of 2^64 units.
         let share = (u128::from(self.rank) << 64) / u128::from(self.world_size.max(1));
         let at = turn.wrapping_add(share as u64);
         ((u128::from(at) * workers as u128) >> 64) as usize

@@ -1,4 +1,4 @@
-//! The launcher's word on which rank of which job a process is. It holds where nothing else says it.
+//! The launcher's word on the rank and the job of a process. It holds where nothing else says it.
 
 use figment::Figment;
 

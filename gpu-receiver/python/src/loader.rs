@@ -249,7 +249,7 @@ impl Loader {
             let receiver = shared.receiver(detached)?;
             let here = receiver.position();
             let is_over = here.step >= receiver.steps_per_epoch(here.epoch);
-            // A loaded place may be this rank's end of an exact epoch, of which others have a batch more.
+            // A loaded place may be this rank's end of an exact epoch, while others have a batch more.
             let is_moved = shared.pace(detached)?.was_moved();
             let is_over = is_over && !(is_moved && receiver.is_own_end(here));
             Ok(here.epoch.saturating_add(is_over.into()))
