@@ -210,6 +210,8 @@ pub enum SessionError {
     Full {
         /// The limit.
         max: usize,
+        /// A place will be free for whoever asked.
+        is_kept: bool,
     },
     /// The worker is about to exit.
     #[error("this worker is shutting down")]

@@ -103,7 +103,7 @@ fn receive(message: Result<v1::ToWorker, Status>) -> Result<ToWorker, SessionErr
 fn status(error: &SessionError) -> Status {
     let status = Status::new(error.kind().code(), error.to_string());
     match error {
-        SessionError::Full { .. } => full::marked(status),
+        SessionError::Full { is_kept, .. } => full::marked(status, *is_kept),
         _ => status,
     }
 }

@@ -87,7 +87,7 @@ impl Worker {
             lost: OnceLock::new(),
             device_lost: CancellationToken::new(),
             strangers: Lobby::new("sessions", config.security.strangers_max as usize),
-            roster: Roster::new(config.sessions.sessions_max, &config.advertise),
+            roster: Roster::new(config.sessions.sessions_max),
             sessions_begun: AtomicU64::new(0),
             staging: Staging::new(config.leases.staging_bytes),
             share: Share::new(config.leases.share_bytes),
@@ -124,9 +124,13 @@ impl Worker {
         hello: &SessionHello,
         standing: Option<&ConnectionAuth>,
     ) -> Result<RosterSeat, SessionError> {
+        let max = self.config.sessions.sessions_max;
         let seat = self.roster.enter(id, &hello.receiver, hello.sessions_held);
-        let seat = seat.filter(|_| standing.is_none_or(ConnectionAuth::let_in));
-        seat.ok_or(SessionError::Full { max: self.config.sessions.sessions_max })
+        let seat = seat.map_err(|is_kept| SessionError::Full { max, is_kept })?;
+        match standing.is_none_or(ConnectionAuth::let_in) {
+            true => Ok(seat),
+            false => Err(SessionError::Full { max, is_kept: false }),
+        }
     }
 
     /// The manifest of a dataset: the one meant if it is known here, else what the storage tier

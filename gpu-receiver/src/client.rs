@@ -72,7 +72,11 @@ async fn open(
                 | Code::PermissionDenied
                 | Code::Unauthenticated
         ),
-        refusal: if full::is_marked(&status) { Refusal::Full } else { Refusal::Other },
+        refusal: match full::mark(&status) {
+            Some(true) => Refusal::Place,
+            Some(false) => Refusal::Full,
+            None => Refusal::Other,
+        },
     };
     let mut inbox = match client.work(messages).await {
         Ok(inbox) => inbox.into_inner(),

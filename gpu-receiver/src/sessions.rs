@@ -3,8 +3,8 @@
 //! Refuses to know gRPC: how a worker is reached is behind [`Dial`].
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,6 +32,11 @@ const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pauses between tries to open a session.
 pub(crate) const TRIES: Backoff =
     Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
+
+/// Longest pause before another try at a worker that keeps a place for this receiver.
+const PLACE_TRY: Duration = Duration::from_secs(1);
+/// A session that ends earlier has not stood.
+const STANDS: Duration = Duration::from_secs(10);
 
 /// The way to workers.
 #[async_trait]
@@ -70,6 +75,8 @@ pub(crate) struct DialError {
 pub(crate) enum Refusal {
     /// A worker that has as many sessions as it may.
     Full,
+    /// The same, and a place will be free for this receiver.
+    Place,
     /// Anything else, or nobody.
     Other,
 }
@@ -81,6 +88,19 @@ pub(crate) struct Breadth {
     pub(crate) held: AtomicU32,
     /// With how many workers they would be held.
     pub(crate) width: AtomicU32,
+    /// Workers that are asked for a place where none stands; others only if they have one.
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+// === impl Breadth ===
+
+impl Breadth {
+    /// What a worker hears of the number of sessions. None makes room for a receiver that has one.
+    fn held_for(&self, address: &str) -> u32 {
+        let held = self.held.load(Ordering::Relaxed);
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if held == 0 && !asked.iter().any(|asked| asked == address) { 1 } else { held }
+    }
 }
 
 /// What the sessions of a receiver have in common.
@@ -123,6 +143,7 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
     let mut failures = 0;
     let mut last_reason = String::new();
     loop {
+        let begun = Instant::now();
         let links = shared.trials.offered(&address, &shared.links, Instant::now());
         let open = shared.tries.begin(&links);
         let peer = open.peer;
@@ -133,7 +154,7 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         }
         match (end.stood, end.delivered) {
             // A worker that is full has not looked at the links.
-            (None, _) if end.refusal == Refusal::Full => {}
+            (None, _) if end.refusal != Refusal::Other => {}
             (None, _) => shared.trials.on_refusal(&address),
             (Some(link), Some(delivered)) => {
                 shared.trials.on_end(&address, link, delivered, Instant::now());
@@ -147,7 +168,8 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         // A session that stood and delivered nothing is no better than one that did not come about.
         let was_good = end.stood.is_some() && end.delivered != Some(false);
         let SessionEnd { reason, stood, hopeless, refusal, .. } = end;
-        let refusal = stood.is_none().then_some(refusal);
+        // One that breaks off at once is no better than none.
+        let refusal = (stood.is_none() || begun.elapsed() < STANDS).then_some(refusal);
         let ended = SessionEvent::Ended { address: address.clone(), reason, hopeless, refusal };
         if shared.events.send(Event::Session(peer, ended)).await.is_err() {
             return;
@@ -155,10 +177,16 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         failures = if was_good { 1 } else { failures + 1 };
         let draw = pause_draw(&shared.hello.receiver, &address, peer.0);
         tokio::select! {
-            () = tokio::time::sleep(TRIES.pause(failures, draw)) => {}
+            () = tokio::time::sleep(pause(failures, draw, refusal)) => {}
             () = asked_to_leave(&mut leaving) => return,
         }
     }
+}
+
+/// Whoever is kept a place comes for it.
+fn pause(failures: u32, draw: Digest, refusal: Option<Refusal>) -> Duration {
+    let pause = TRIES.pause(failures, draw);
+    if refusal == Some(Refusal::Place) { pause.min(PLACE_TRY) } else { pause }
 }
 
 /// Follows from who calls whom, so that a run replays.
@@ -192,7 +220,7 @@ async fn run_session(
     }
     let mut hello = shared.hello.clone();
     hello.session_key = key.0;
-    hello.sessions_held = Some(shared.breadth.held.load(Ordering::Relaxed));
+    hello.sessions_held = Some(shared.breadth.held_for(address));
     let dialled = shared.dial.dial(address, hello, links);
     let opened = timeout(CONNECT_TIMEOUT, dialled).await;
     let Opened { outbox, inbox, welcome } = match opened {

@@ -21,11 +21,15 @@ use crate::sessions::{Refusal, TRIES};
 
 /// A worker that is full, or does not answer while others do, rests for this time, and up to twice as long.
 const REST: Duration = Duration::from_secs(30);
-/// A worker that is full keeps a place for a receiver without sessions, which comes back to it for so long.
-const COMES_BACK: Duration = Duration::from_secs(5);
-/// Workers that a receiver without sessions tries at first: each that is full has a receiver leave. Two that stand side by
-/// side would ask the same one.
-const FIRST_TRIES: usize = 1;
+/// And twice as long after each further failure, up to this.
+const REST_MOST: Duration = Duration::from_secs(600);
+/// A worker that is full keeps a place for a receiver without sessions, which comes back to it for this time at most.
+const COMES_BACK: Duration = Duration::from_secs(10);
+/// Tries that are under way for this time count as failed: a host that is gone does not answer.
+const SILENT: Duration = Duration::from_secs(2);
+/// Workers that a receiver without sessions asks for a place at first: each that is full has a receiver leave. Two that
+/// stand side by side would ask the same one.
+const FIRST_ASKED: usize = 1;
 /// And this many, or a multiple of its width, while none answers.
 const MOST_TRIES: usize = 64;
 /// A receiver whose workers are all busy takes as many again, up to this multiple.
@@ -53,10 +57,12 @@ pub(crate) struct Subset {
     order: Vec<u32>,
     /// The last try at each worker that failed.
     failed: BTreeMap<String, Failure>,
-    /// Workers that a receiver without sessions tries at a time.
+    /// Workers that a receiver without sessions asks at a time, since when, and how many of them have failed since.
     reach: usize,
-    /// Tries since a time.
-    tries: (Instant, usize),
+    reach_since: Instant,
+    missed: usize,
+    /// Tries that a receiver with sessions may make now, and when that was.
+    tries: (f64, Instant),
 }
 
 /// What became of a try.
@@ -64,6 +70,8 @@ pub(crate) struct Subset {
 struct Failure {
     refusal: Refusal,
     at: Instant,
+    /// When it was refused like that first.
+    since: Instant,
     /// Failures one after another.
     count: u32,
     /// Until then it is passed over for others.
@@ -84,8 +92,10 @@ impl Subset {
             workers: [].into(),
             order: Vec::new(),
             failed: BTreeMap::new(),
-            reach: FIRST_TRIES,
-            tries: (now, 0),
+            reach: FIRST_ASKED,
+            reach_since: now,
+            missed: 0,
+            tries: (f64::INFINITY, now),
         }
     }
 
@@ -93,6 +103,7 @@ impl Subset {
     pub(crate) fn set_workers(&mut self, workers: Arc<[String]>) -> Arc<[String]> {
         self.order = self.standpoint.order(&workers, self.most);
         self.failed.retain(|address, _| workers.contains(address));
+        self.reach_out(FIRST_ASKED);
         std::mem::replace(&mut self.workers, workers)
     }
 
@@ -115,10 +126,29 @@ impl Subset {
     }
 
     /// Those with which there should be sessions, best first.
-    pub(crate) fn wanted(&self, now: Instant) -> Vec<&String> {
+    pub(crate) fn preferred(&self, now: Instant) -> Vec<&String> {
         let rests =
             |address: &&String| self.failed.get(*address).is_some_and(|f| f.rests_until > now);
         self.in_order().filter(|address| !rests(address)).take(self.width()).collect()
+    }
+
+    /// Those that are tried or kept: the preferred, and if they are too few, others that did not answer. `is_tried`: such
+    /// a try is under way, and goes on.
+    pub(crate) fn wanted(&self, now: Instant, is_tried: impl Fn(&String) -> bool) -> Vec<&String> {
+        let mut wanted = self.preferred(now);
+        let mut rest: Vec<(Instant, &String)> = Vec::new();
+        if wanted.len() < self.width().min(self.workers.len()) {
+            let failed = self.failed.iter().filter(|(address, failure)| {
+                failure.rests_until > now
+                    && failure.refusal == Refusal::Other
+                    && (failure.retry_at <= now || is_tried(address))
+            });
+            rest.extend(failed.map(|(address, failure)| (failure.at, address)));
+        }
+        rest.sort_unstable();
+        wanted.extend(rest.into_iter().map(|(_, address)| address));
+        wanted.truncate(self.width());
+        wanted
     }
 
     /// Those that a receiver without any session tries, best first: those that keep a place for it, those that were not
@@ -137,19 +167,36 @@ impl Subset {
             None => (1, now),
             Some(failure) => (2, failure.at),
         });
-        all.truncate(self.reach);
+        all.truncate(self.reach.max(self.width()));
         all
+    }
+
+    /// The number of those that are asked for a place, should they be full: the first ones.
+    pub(crate) fn asked(&self) -> usize {
+        self.reach
     }
 
     /// Whether a worker may be tried, as one of a number in a while. A receiver without sessions always may.
     pub(crate) fn may_try(&mut self, now: Instant, is_alone: bool) -> bool {
-        let (since, tries) = &mut self.tries;
-        if now.saturating_duration_since(*since) >= REST {
-            (*since, *tries) = (now, 0);
+        if is_alone {
+            return true;
         }
-        *tries += 1;
-        let tries = *tries;
-        is_alone || tries <= TRIES_IN_REST * self.width().max(1)
+        let most = (TRIES_IN_REST * self.width().max(1)) as f64;
+        let (left, at) = self.tries;
+        let more = now.saturating_duration_since(at).as_secs_f64() / REST.as_secs_f64() * most;
+        let left = (left + more).min(most);
+        let may = left >= 1.0;
+        self.tries = (if may { left - 1.0 } else { left }, now);
+        may
+    }
+
+    fn reach_out(&mut self, reach: usize) {
+        (self.reach, self.reach_since, self.missed) = (reach, Instant::now(), 0);
+    }
+
+    /// Whoever has no session tries more workers at a time.
+    fn reach_further(&mut self) {
+        self.reach_out((self.reach * 2).min((self.width() * WIDEST).max(MOST_TRIES)));
     }
 
     /// A try failed, or a worker takes no more leases: it rests for a while, which differs from receiver to
@@ -167,27 +214,36 @@ impl Subset {
                 && self.failed.get(*other).is_none_or(|f| f.rests_until <= now)
         });
         let has_others = awake.count() >= self.width();
-        let rests = has_others || (refusal == Refusal::Full && !is_alone);
+        let rests = has_others || (refusal != Refusal::Other && !is_alone);
+        let before = self.failed.get(address).copied();
+        let count = before.map_or(1, |failure| failure.count.saturating_add(1));
+        let since = before.filter(|failure| failure.refusal == refusal).map_or(now, |f| f.since);
         let share = f64::from(draw.0 as u32) / f64::from(u32::MAX);
-        let rest = if rests { REST.mul_f64(1.0 + share) } else { Duration::ZERO };
-        let count = self.failed.get(address).map_or(1, |failure| failure.count.saturating_add(1));
+        let rest = REST.saturating_mul(1 << (count - 1).min(8)).min(REST_MOST).mul_f64(1.0 + share);
+        let rests_until = if rests { now + rest } else { now };
         let retry_at = now + TRIES.pause(count, draw);
-        let failure = Failure { refusal, at: now, count, rests_until: now + rest, retry_at };
+        let failure = Failure { refusal, at: now, since, count, rests_until, retry_at };
         self.failed.insert(address.to_owned(), failure);
+        // Whoever is full has answered, and another one is asked in its place.
+        self.missed += usize::from(refusal == Refusal::Other);
+        if is_alone && self.missed >= self.reach {
+            self.reach_further();
+        }
     }
 
     /// A session stands.
     pub(crate) fn on_joined(&mut self, address: &str) {
         self.failed.remove(address);
-        self.reach = FIRST_TRIES;
+        self.reach_out(FIRST_ASKED);
     }
 
-    /// Once a heartbeat: whoever has no session tries more workers at a time, unless one keeps a place for it. Returns
-    /// whether others may be wanted than before.
+    /// Once a heartbeat. Returns whether others may be wanted than before.
     pub(crate) fn look(&mut self, is_alone: bool) -> bool {
         let now = Instant::now();
-        if is_alone && !self.failed.values().any(|failure| failure.keeps_a_place(now)) {
-            self.reach = (self.reach * 2).min((self.width() * WIDEST).max(MOST_TRIES));
+        let keeps_a_place = |failure: &Failure| failure.keeps_a_place(now);
+        let is_silent = now.saturating_duration_since(self.reach_since) >= SILENT;
+        if is_alone && is_silent && !self.failed.values().any(keeps_a_place) {
+            self.reach_further();
         }
         is_alone || !self.failed.is_empty()
     }
@@ -220,7 +276,7 @@ impl Subset {
 
 impl Failure {
     fn keeps_a_place(&self, now: Instant) -> bool {
-        self.refusal == Refusal::Full && now.saturating_duration_since(self.at) < COMES_BACK
+        self.refusal == Refusal::Place && now.saturating_duration_since(self.since) < COMES_BACK
     }
 }
 
@@ -344,11 +400,13 @@ mod tests {
     }
 
     fn wanted(subset: &Subset) -> Vec<String> {
-        subset.wanted(Instant::now()).into_iter().cloned().collect()
+        subset.preferred(Instant::now()).into_iter().cloned().collect()
     }
 
+    /// Those that are asked for a place.
     fn alone(subset: &Subset) -> Vec<String> {
-        subset.wanted_alone(Instant::now(), |_| false).into_iter().cloned().collect()
+        let tried = subset.wanted_alone(Instant::now(), |_| false);
+        tried.into_iter().take(subset.asked()).cloned().collect()
     }
 
     fn fails(subset: &mut Subset, address: &str, refusal: Refusal, is_alone: bool) {
@@ -378,17 +436,23 @@ mod tests {
         let (mut subset, all) = subset(2, 400);
         assert_eq!(alone(&subset), all[..1]);
         // A full one keeps a place: it is come back to, and no other one is troubled.
-        fails(&mut subset, &all[0], Refusal::Full, true);
+        for _ in 0..9 {
+            fails(&mut subset, &all[0], Refusal::Place, true);
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!(subset.look(true));
+            assert_eq!(subset.wanted_alone(Instant::now(), |_| true), [&all[0], &all[1]]);
+            assert_eq!(subset.asked(), 1, "the other one is tried, and not asked");
+        }
+        // Not for ever, though it says so again and again.
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(subset.look(true));
-        assert_eq!(alone(&subset), all[..1]);
-        tokio::time::advance(COMES_BACK).await;
-        // It did not come to a session: others are tried, more and more at a time.
-        assert!(subset.look(true));
-        assert_eq!(alone(&subset), all[1..3]);
-        let mut tried = 0;
-        while tried < 399 {
-            subset.look(true);
+        fails(&mut subset, &all[0], Refusal::Place, true);
+        assert_eq!(alone(&subset), all[1..2]);
+        // One that is full and keeps none is left at once, and one other is asked in its place.
+        fails(&mut subset, &all[1], Refusal::Full, true);
+        assert_eq!(alone(&subset), all[2..3]);
+        // Where they do not answer, more and more are tried at a time.
+        let mut tried = 2;
+        while tried < 400 {
             let now = alone(&subset);
             assert!((1..=MOST_TRIES).contains(&now.len()), "{}", now.len());
             now.iter().for_each(|address| fails(&mut subset, address, Refusal::Other, true));
@@ -398,17 +462,46 @@ mod tests {
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(alone(&subset)[0], all[0], "the one that was tried first");
         subset.on_joined(&all[0]);
-        assert_eq!(subset.reach, FIRST_TRIES);
+        assert_eq!(subset.reach, FIRST_ASKED);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_receiver_with_sessions_tries_few_others_in_a_while() {
         let (mut subset, _) = subset(2, 100);
+        assert!((0..100).all(|_| subset.may_try(Instant::now(), true)), "none of them counts");
         let mut tries = || (0..100).filter(|_| subset.may_try(Instant::now(), false)).count();
         assert_eq!((tries(), tries()), (4, 0));
-        tokio::time::advance(REST).await;
+        tokio::time::advance(REST / 2).await;
+        assert_eq!(tries(), 2);
+        tokio::time::advance(REST * 9).await;
         assert_eq!(tries(), 4);
-        assert!(subset.may_try(Instant::now(), true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_that_fail_again_and_again_make_room_for_those_that_were_not_tried() {
+        // Nine in ten refuse.
+        let (mut subset, all) = subset(4, 200);
+        let lives = |address: &String| all.iter().position(|a| a == address).unwrap() % 10 == 9;
+        let mut held = std::collections::BTreeSet::new();
+        for _ in 0..600 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            let now = Instant::now();
+            let wanted: Vec<String> = subset.wanted(now, |_| false).into_iter().cloned().collect();
+            for address in
+                wanted.into_iter().filter(|address| !held.contains(address)).collect::<Vec<_>>()
+            {
+                if !subset.may_try(now, false) {
+                    break;
+                }
+                match lives(&address) {
+                    true => {
+                        held.insert(address);
+                    }
+                    false => fails(&mut subset, &address, Refusal::Other, false),
+                }
+            }
+        }
+        assert!(held.len() >= 4, "{} sessions", held.len());
     }
 
     #[tokio::test]

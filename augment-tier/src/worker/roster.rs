@@ -1,10 +1,11 @@
 //! Who has a session, and who is asked to leave for a receiver that has none.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use headwater_core::Digester;
 use headwater_core::seats::{Full, Seats};
 use tokio_util::sync::CancellationToken;
 
@@ -33,37 +34,38 @@ pub(crate) struct RosterSeat {
 // === impl Roster ===
 
 impl Roster {
-    /// `worker` is its name, or nothing where that follows from its address.
-    pub(super) fn new(max: usize, worker: &str) -> Arc<Self> {
-        let mut digester = Digester::new("headwater roster 1");
-        let seed = digester.bytes(worker.as_bytes()).number(std::process::id().into());
-        let seed = seed.finish().0 as u64;
+    pub(super) fn new(max: usize) -> Arc<Self> {
+        // Another one in each process, of whatever name and number.
+        let seed = RandomState::new().hash_one(max);
         metrics::sessions_max(max);
         let inner = Inner { seats: Seats::new(max, seed), leave: HashMap::new() };
         Arc::new(Self { inner: Mutex::new(inner), started: Instant::now() })
     }
 
-    /// A seat, if one is free for this receiver. If not, others may be asked to leave.
+    /// A seat, if one is free for this receiver.
+    ///
+    /// # Errors
+    /// None is; whether one will be, as others are asked to leave.
     pub(super) fn enter(
         self: &Arc<Self>,
         session: u64,
         receiver: &str,
         held: Option<u32>,
-    ) -> Option<RosterSeat> {
+    ) -> Result<RosterSeat, bool> {
         let now = self.started.elapsed();
         let mut inner = self.lock();
         match inner.seats.enter(session, receiver, held, now) {
             Ok(()) => {
                 let leave = CancellationToken::new();
                 inner.leave.insert(session, leave.clone());
-                Some(RosterSeat { roster: Arc::clone(self), session, leave })
+                Ok(RosterSeat { roster: Arc::clone(self), session, leave })
             }
-            Err(Full { asked }) => {
+            Err(Full { asked, is_kept }) => {
                 for asked in asked {
                     tracing::info!(session = asked, for_receiver = receiver, "session makes room");
                     inner.leave.get(&asked).iter().for_each(|leave| leave.cancel());
                 }
-                None
+                Err(is_kept)
             }
         }
     }

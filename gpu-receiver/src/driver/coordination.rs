@@ -153,7 +153,7 @@ impl Driver {
         if self.sessions.look_for_more(is_short) || may_differ {
             self.meet_workers();
         }
-        if let Some((peer, credits)) = self.sessions.find_move() {
+        for (peer, credits) in self.sessions.find_moves() {
             self.in_flight.on_credits(peer, credits);
         }
         let ledger = self.in_flight.ledger();

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use headwater_proto::augment::{PartLease, SessionWelcome, ToWorker};
@@ -137,7 +137,7 @@ impl Sessions {
         max_lead: u32,
         rests: bool,
     ) -> Self {
-        let now = Instant::now();
+        let (now, heartbeat) = (Instant::now(), shared.heartbeat);
         Self {
             shared: Arc::new(shared),
             leaving,
@@ -146,7 +146,7 @@ impl Sessions {
             paths: BTreeMap::new(),
             keepers: BTreeMap::new(),
             subset,
-            next_look: now,
+            next_look: now + heartbeat,
             may_move: false,
             busy: Busy::default(),
             rests,
@@ -250,7 +250,7 @@ impl Sessions {
 
     /// Sessions tell workers how many there are, and how many there may be.
     fn tell_breadth(&self) {
-        let Breadth { held, width } = &self.shared.breadth;
+        let Breadth { held, width, .. } = &self.shared.breadth;
         let stay = self.open.values().filter(|session| session.stays()).count();
         held.store(stay as u32, Ordering::Relaxed);
         width.store(self.subset.told_width(), Ordering::Relaxed);
@@ -283,29 +283,36 @@ impl Sessions {
         self.subset.look(is_alone)
     }
 
-    /// A session that stands in for another one, which stands now: it gets no more leases from now on. Or one that had to
-    /// go, and is wanted again. One for each heartbeat.
-    pub(super) fn find_move(&mut self) -> Option<(PeerId, u32)> {
-        if !std::mem::take(&mut self.may_move) || self.is_alone() {
-            return None;
+    /// Once each heartbeat: a session that stands in for another one, which stands now, and gets no more leases from now on.
+    /// Or those that had to go, and are wanted again. With the credits of each.
+    pub(super) fn find_moves(&mut self) -> Vec<(PeerId, u32)> {
+        if !std::mem::take(&mut self.may_move) {
+            return Vec::new();
         }
-        let wanted = self.subset.wanted(Instant::now());
-        let stands = |address: &&String| {
-            self.open.values().any(|session| session.address == **address && session.stays())
+        let preferred: Vec<String> =
+            self.subset.preferred(Instant::now()).into_iter().cloned().collect();
+        let stands = |address: &String| {
+            self.open.values().any(|session| session.address == *address && session.stays())
         };
-        let all_stand = !wanted.is_empty() && wanted.iter().all(stands);
-        let is_wanted = |session: &Session| wanted.contains(&&session.address);
-        let (&peer, session) = self.open.iter().find(|(_, session)| match session.leaves {
-            true => is_wanted(session) || !all_stand,
-            false => all_stand && !is_wanted(session) && !session.drains,
-        })?;
-        let (leaves, credits) = (!session.leaves, session.credits);
-        if leaves {
+        let all_stand = !preferred.is_empty() && preferred.iter().all(stands);
+        let mut moves = Vec::new();
+        for (&peer, session) in &mut self.open {
+            let is_preferred = preferred.contains(&session.address);
+            if session.leaves && (is_preferred || !all_stand) {
+                session.leaves = false;
+                moves.push((peer, session.credits));
+            }
+        }
+        let stands_in =
+            |session: &Session| session.stays() && !preferred.contains(&session.address);
+        let found = self.open.iter_mut().find(|(_, session)| all_stand && stands_in(session));
+        if let Some((&peer, session)) = found {
+            session.leaves = true;
+            moves.push((peer, 0));
             self.stats.on_session_moved();
         }
-        self.open.get_mut(&peer)?.leaves = leaves;
         self.tell_breadth();
-        Some((peer, if leaves { 0 } else { credits }))
+        moves
     }
 
     /// Sessions that get no more leases, with their workers.
@@ -436,7 +443,7 @@ impl Sessions {
             false if self.is_alone() => {
                 self.subset.wanted_alone(now, |address| self.keepers.contains_key(address))
             }
-            false => self.subset.wanted(now),
+            false => self.subset.wanted(now, |address| self.keepers.contains_key(address)),
         }
     }
 
@@ -467,6 +474,8 @@ impl Sessions {
     /// Begins to keep a session with each worker that is wanted.
     pub(super) fn keep(&mut self, tasks: &mut JoinSet<Outcome>) {
         let wanted: Vec<String> = self.wanted().into_iter().cloned().collect();
+        let asked = wanted.iter().take(self.subset.asked()).cloned().collect();
+        *self.shared.breadth.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         for address in wanted {
             let is_alone = self.is_alone();
             if !self.keepers.contains_key(&address) && self.subset.may_try(Instant::now(), is_alone)

@@ -62,7 +62,7 @@ pub(super) struct Outcome {
     pub(super) leases_of: Vec<u64>,
     /// Parts of trials.
     pub(super) made: MadeParts,
-    /// Sessions that had to make room for others.
+    /// Sessions that had to make room for receivers that came late.
     pub(super) asked: usize,
     /// The most sessions that each worker had at once.
     pub(super) sessions_of: Vec<usize>,

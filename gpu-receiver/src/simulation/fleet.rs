@@ -44,7 +44,7 @@ pub(super) const PARTS: u64 = (BATCH_SAMPLES / PART_SAMPLES) as u64;
 /// One worker in this number is on its receivers' host.
 const SHM_EVERY: u64 = 4;
 /// What late trials are late by, or a multiple.
-const LATE: Duration = Duration::from_secs(5);
+pub(super) const LATE: Duration = Duration::from_secs(5);
 /// Messages on their way to one worker, or from it.
 const MESSAGES: usize = 256;
 
@@ -227,10 +227,14 @@ impl Dial for ModelDial {
         let link = self.world.link(self.receiver, kind).expect("links before sessions");
         let peer = link.connect(&hello.session_key).ok_or_else(|| refused("unknown key"))?;
         let held = hello.sessions_held;
-        let Some(seat) = worker.enter(&hello.receiver, held, self.world.scene.started.elapsed())
-        else {
-            self.world.scene.network.pass(self.receiver, worker.number).await;
-            return Err(failed("as many sessions as may be", Refusal::Full));
+        let now = self.world.scene.started.elapsed();
+        let seat = match worker.enter(&hello.receiver, held, now) {
+            Ok(seat) => seat,
+            Err(is_kept) => {
+                self.world.scene.network.pass(self.receiver, worker.number).await;
+                let refusal = if is_kept { Refusal::Place } else { Refusal::Full };
+                return Err(failed("as many sessions as may be", refusal));
+            }
         };
         count(&self.world.scene.network.counts.sessions);
         let (outbox, worker_inbox) = mpsc::channel(self.world.outbox);

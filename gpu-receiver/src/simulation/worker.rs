@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::fleet::LATE;
 use super::link::ModelLink;
 use super::network::{chance, count};
 use super::scene::Scene;
@@ -121,13 +122,13 @@ impl Worker {
         Self { number, health, threads, slowness, leases: AtomicU64::new(0), streams, roster }
     }
 
-    /// A place for a session, if one is free for this receiver.
+    /// A place for a session, if one is free for this receiver; else, whether one will be.
     pub(super) fn enter(
         self: &Arc<Self>,
         receiver: &str,
         held: Option<u32>,
         now: Duration,
-    ) -> Option<Seat> {
+    ) -> Result<Seat, bool> {
         let mut roster = self.roster();
         let session = roster.begun;
         roster.begun += 1;
@@ -136,14 +137,14 @@ impl Worker {
                 let (ask, leave) = watch::channel(false);
                 roster.leave.insert(session, ask);
                 roster.most = roster.most.max(roster.seats.taken());
-                Some(Seat { worker: Arc::clone(self), session, leave })
+                Ok(Seat { worker: Arc::clone(self), session, leave })
             }
-            Err(Full { asked }) => {
-                roster.asked += asked.len();
+            Err(Full { asked, is_kept }) => {
+                roster.asked += if now >= LATE { asked.len() } else { 0 };
                 for ask in asked.iter().filter_map(|session| roster.leave.get(session)) {
                     ask.send_replace(true);
                 }
-                None
+                Err(is_kept)
             }
         }
     }
@@ -153,7 +154,7 @@ impl Worker {
         self.roster().most
     }
 
-    /// Sessions that had to make room.
+    /// Sessions that had to make room for those that came late.
     pub(super) fn asked_to_leave(&self) -> usize {
         self.roster().asked
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::Digester;
 
-/// For so long a place is kept for a receiver without sessions after its last try.
-const KEPT_FOR: Duration = Duration::from_secs(10);
+/// A place is kept for a receiver without sessions for this time after its last try. It tries once a second.
+const KEPT_FOR: Duration = Duration::from_secs(3);
 /// Whoever has fewer sessions is not asked to leave.
 const ASKED_LEAST: u32 = 2;
 
@@ -40,6 +40,8 @@ struct Seat {
 pub struct Full {
     /// Sessions that are to end from now on, once their leases have ended.
     pub asked: Vec<u64>,
+    /// A place will be free for whoever asked.
+    pub is_kept: bool,
 }
 
 // === impl Seats ===
@@ -88,7 +90,12 @@ impl Seats {
             self.seats.entry(most).and_modify(|seat| seat.asked = true);
             asked.push(most);
         }
-        Err(Full { asked })
+        let is_kept = is_new && self.to_come() >= self.newcomers.len();
+        if !is_kept {
+            // Nobody can be asked: it goes elsewhere.
+            self.newcomers.remove(receiver);
+        }
+        Err(Full { asked, is_kept })
     }
 
     /// Seats that are free, or will be.
@@ -129,20 +136,24 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
+    fn full(asked: &[u64], is_kept: bool) -> Result<(), Full> {
+        Err(Full { asked: asked.to_vec(), is_kept })
+    }
+
     #[test]
     fn whoever_has_none_gets_the_place_of_whoever_has_most() {
         let mut seats = Seats::new(3, 1);
         for (session, held) in [(1, 1), (2, 7), (3, 4)] {
             assert_eq!(seats.enter(session, &format!("a/{session}"), Some(held), NOW), Ok(()));
         }
-        assert_eq!(seats.enter(4, "b/0", Some(0), NOW), Err(Full { asked: vec![2] }));
+        assert_eq!(seats.enter(4, "b/0", Some(0), NOW), full(&[2], true));
         // It tries again before that one has left: nobody else is asked.
-        assert_eq!(seats.enter(5, "b/0", Some(0), NOW), Err(Full { asked: vec![] }));
-        assert_eq!(seats.enter(6, "b/1", Some(0), NOW), Err(Full { asked: vec![3] }));
+        assert_eq!(seats.enter(5, "b/0", Some(0), NOW), full(&[], true));
+        assert_eq!(seats.enter(6, "b/1", Some(0), NOW), full(&[3], true));
         seats.leave(2);
         // The places are kept for those who have none, each its own.
-        assert_eq!(seats.enter(11, "b/2", Some(0), NOW), Err(Full { asked: vec![1] }));
-        assert_eq!(seats.enter(7, "a/2", Some(6), NOW), Err(Full { asked: vec![] }));
+        assert_eq!(seats.enter(11, "b/2", Some(0), NOW), full(&[1], true));
+        assert_eq!(seats.enter(7, "a/2", Some(6), NOW), full(&[], false));
         assert_eq!(seats.enter(8, "b/0", Some(0), NOW), Ok(()));
         assert_eq!(seats.taken(), 3);
         seats.leave(3);
@@ -156,21 +167,19 @@ mod tests {
     }
 
     #[test]
-    fn newcomers_are_seated_in_the_order_in_which_they_came_however_many_they_are() {
-        let mut seats = Seats::new(1, 1);
+    fn newcomers_are_seated_in_the_order_in_which_they_came() {
+        let mut seats = Seats::new(2, 1);
         seats.enter(0, "a/0", Some(5), NOW).unwrap();
+        seats.enter(1, "a/1", Some(5), NOW).unwrap();
         let at = |second: u64| NOW + Duration::from_secs(second);
-        for rank in 0..4 {
-            assert!(seats.enter(10 + rank, &format!("b/{rank}"), Some(0), at(rank)).is_err());
-        }
+        assert!(seats.enter(2, "b/0", Some(0), at(0)).is_err_and(|full| full.is_kept));
+        assert!(seats.enter(3, "b/1", Some(0), at(1)).is_err_and(|full| full.is_kept));
+        assert!(seats.enter(4, "b/2", Some(0), at(1)).is_err_and(|full| !full.is_kept));
         seats.leave(0);
-        for rank in 0..4 {
-            for later in (rank + 1..4).rev() {
-                assert!(seats.enter(20, &format!("b/{later}"), Some(0), at(4)).is_err());
-            }
-            assert_eq!(seats.enter(30 + rank, &format!("b/{rank}"), Some(0), at(5)), Ok(()));
-            seats.leave(30 + rank);
-        }
+        assert!(seats.enter(5, "b/1", Some(0), at(2)).is_err(), "the place of the first one");
+        assert_eq!(seats.enter(6, "b/0", Some(0), at(2)), Ok(()));
+        seats.leave(1);
+        assert_eq!(seats.enter(7, "b/1", Some(0), at(3)), Ok(()));
     }
 
     #[test]
@@ -178,12 +187,13 @@ mod tests {
         let mut seats = Seats::new(2, 1);
         seats.enter(1, "a/0", Some(0), NOW).unwrap();
         seats.enter(2, "a/1", None, NOW).unwrap();
-        assert_eq!(seats.enter(3, "b/0", Some(0), NOW), Err(Full { asked: vec![] }));
+        assert_eq!(seats.enter(3, "b/0", Some(0), NOW), full(&[], false), "nobody can be asked");
+        assert!(seats.newcomers.is_empty());
         // It has more now, as it says.
         seats.heard(1, Some(3));
         seats.heard(2, None);
-        assert_eq!(seats.enter(4, "b/0", Some(0), NOW), Err(Full { asked: vec![1] }));
+        assert_eq!(seats.enter(4, "b/0", Some(0), NOW), full(&[1], true));
         // A receiver that does not say how many it has makes nobody leave.
-        assert_eq!(seats.enter(5, "b/1", None, NOW), Err(Full { asked: vec![] }));
+        assert_eq!(seats.enter(5, "b/1", None, NOW), full(&[], false));
     }
 }

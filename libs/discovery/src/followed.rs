@@ -2,16 +2,20 @@
 //!
 //! So a look costs no request, and thousands of receivers that look every few seconds are as many quiet connections.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_kubernetes::{ApiServer, KubernetesError, Listing, Slices};
 
 /// Pauses after a failure, the second twice as long and so on.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A watch that ends earlier without a word was none.
+const STANDS: Duration = Duration::from_secs(2);
 /// The server's word for a right that an account does not have.
 const FORBIDDEN: u16 = 403;
 
@@ -73,35 +77,44 @@ fn follow(slices: &Slices, server: &ApiServer, mut listing: Listing, told: &Weak
     };
     let mut failures = 0;
     loop {
+        let (begun, mut heard) = (Instant::now(), false);
         let followed = slices.follow(server, &mut listing, |listing| {
-            failures = 0;
+            heard = true;
             tell(Known::Pods(listing.addresses()))
         });
-        let told = match followed {
-            // The server ends each watch after a while.
-            Ok(()) => tell(Known::Pods(listing.addresses())),
+        if tell(Known::Pods(listing.addresses())).is_break() {
+            return;
+        }
+        let has_stood = heard || begun.elapsed() >= STANDS;
+        if has_stood {
+            failures = 0;
+        }
+        match followed {
             Err(error) if error.status() == Some(FORBIDDEN) => {
                 let _ = tell(Known::NotWatched);
                 return;
             }
-            Err(_) => loop {
-                thread::sleep(pause(failures));
-                failures += 1;
-                match slices.list(server) {
-                    Ok(new) => {
-                        listing = new;
-                        break tell(Known::Pods(listing.addresses()));
-                    }
-                    Err(error) => {
-                        if tell(Known::Not(error.to_string())).is_break() {
-                            return;
-                        }
+            // The server ends each watch after a while, or a connection breaks: it goes on where it was.
+            Ok(()) | Err(KubernetesError::Connection { .. }) if has_stood => {
+                thread::sleep(PAUSE.mul_f64(share()));
+                continue;
+            }
+            _ => {}
+        }
+        loop {
+            thread::sleep(pause(failures));
+            failures += 1;
+            match slices.list(server) {
+                Ok(new) => {
+                    listing = new;
+                    break;
+                }
+                Err(error) => {
+                    if tell(Known::Not(error.to_string())).is_break() {
+                        return;
                     }
                 }
-            },
-        };
-        if told.is_break() {
-            return;
+            }
         }
     }
 }
@@ -109,6 +122,10 @@ fn follow(slices: &Slices, server: &ApiServer, mut listing: Listing, told: &Weak
 /// Differs from process to process: all hear of a server that comes back at once.
 fn pause(failures: u32) -> Duration {
     let longest = PAUSE.saturating_mul(1 << failures.min(6)).min(PAUSE_MAX);
-    let share = f64::from(std::process::id() % 1000) / 1000.0;
-    longest.mul_f64(0.5 + 0.5 * share)
+    longest.mul_f64(0.5 + 0.5 * share())
+}
+
+/// Of a pause, from 0 to 1.
+fn share() -> f64 {
+    RandomState::new().hash_one(0) as f64 / u64::MAX as f64
 }

@@ -88,7 +88,7 @@ impl Limits {
     }
 
     /// The status of the answer, and its body in pieces as they come, until the server ends it or `take` says to stop. The
-    /// limit of time holds for the head, and again for each piece.
+    /// limit of time holds for the connection and for the head; `silence` is that between two pieces.
     ///
     /// # Errors
     /// See [`HttpError`].
@@ -96,6 +96,7 @@ impl Limits {
         self,
         connecting: impl Future<Output = io::Result<S>>,
         request: Request<Empty<Bytes>>,
+        silence: Duration,
         mut take: impl FnMut(StatusCode, Bytes) -> ControlFlow<()>,
     ) -> Result<StatusCode, HttpError> {
         let late = |_| HttpError::Late(self.time);
@@ -108,7 +109,8 @@ impl Limits {
             let sent = timeout(self.time, sender.send_request(request)).await.map_err(late)?;
             let answer = sent.map_err(HttpError::Broken)?;
             let (status, mut body) = (answer.status(), answer.into_body());
-            while let Some(frame) = timeout(self.time, body.frame()).await.map_err(late)? {
+            let silent = |_| HttpError::Late(silence);
+            while let Some(frame) = timeout(silence, body.frame()).await.map_err(silent)? {
                 let Ok(piece) = frame.map_err(HttpError::Broken)?.into_data() else { continue };
                 if take(status, piece).is_break() {
                     break;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use headwater_http_client::{HttpError, Limits, block_on};
 use http_body_util::Empty;
 use hyper::Request;
+use rustix::net::sockopt;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -25,6 +26,11 @@ use crate::KubernetesError;
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The largest answer has a thousand endpoint slices of a hundred pods each.
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), body_bytes: 32 << 20 };
+
+/// A connection that is quiet is asked after, and given up without answers.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 4;
 
 /// The API server, as a service account sees it.
 #[derive(Clone, Debug)]
@@ -110,8 +116,7 @@ impl ApiServer {
         let broken = |source| KubernetesError::Connection { server: self.place(), source };
         let request = self.request(path)?;
         let (mut line, mut fault) = (Vec::new(), None);
-        let limits = Limits { time: silence, ..LIMITS };
-        let followed = limits.stream(self.connect(), request, |status, piece| {
+        let followed = LIMITS.stream(self.connect(), request, silence, |status, piece| {
             for part in piece.split_inclusive(|byte| *byte == b'\n') {
                 line.extend_from_slice(part);
                 if line.len() > LIMITS.body_bytes {
@@ -158,6 +163,11 @@ impl ApiServer {
             .map_err(|_| io::Error::other(format!("`{}` is no name of a server", self.host)))?;
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
+        // A server that is gone says nothing, and nothing is sent to it while it is listened to.
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_EVERY)?;
+        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
         TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await
     }
 

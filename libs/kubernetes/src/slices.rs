@@ -40,8 +40,8 @@ pub struct Listing {
 
 /// The server ends a watch after this time.
 const WATCH_FOR: Duration = Duration::from_secs(300);
-/// A server that is silent for so long after that is gone.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Bookmarks come about once a minute: a server that is silent for this time is gone.
+const SILENCE: Duration = Duration::from_secs(150);
 
 fn name(slice: &Value, at: usize) -> String {
     slice["metadata"]["name"].as_str().map_or_else(|| at.to_string(), str::to_owned)
@@ -64,8 +64,8 @@ impl Listing {
         found
     }
 
-    /// Takes an event over. Returns whether addresses may have changed.
-    fn take(&mut self, slices: &Slices, event: &Value) -> bool {
+    /// Takes an event over.
+    fn take(&mut self, slices: &Slices, event: &Value) {
         let object = &event["object"];
         self.version = version(object);
         match event["type"].as_str() {
@@ -74,9 +74,8 @@ impl Listing {
             }
             Some("DELETED") => drop(self.slices.remove(&name(object, 0))),
             // A bookmark, which only says the time.
-            _ => return false,
+            _ => {}
         }
-        true
     }
 }
 
@@ -113,7 +112,7 @@ impl Slices {
         Ok(Listing { path, version: version(&answer), slices })
     }
 
-    /// Waits for changes of a list, and tells of each, until the server has enough of it, which is no error, or `tell` says
+    /// Waits for changes of a list, and tells of each, and of some others, until the server has enough of it, which is no error, or `tell` says
     /// to stop.
     ///
     /// # Errors
@@ -130,12 +129,13 @@ impl Slices {
             WATCH_FOR.as_secs()
         );
         let mut refusal = None;
-        let watched = server.watch(&path, WATCH_FOR + SILENCE, |event| {
+        let watched = server.watch(&path, SILENCE, |event| {
             if event["type"] == "ERROR" {
                 refusal = Some(event["object"].clone());
                 return ControlFlow::Break(());
             }
-            if listing.take(self, &event) { tell(listing) } else { ControlFlow::Continue(()) }
+            listing.take(self, &event);
+            tell(listing)
         });
         watched?;
         let Some(refusal) = refusal else { return Ok(()) };
