@@ -10,6 +10,7 @@
 
 mod autosave;
 mod batch;
+mod breadth;
 pub mod checkpoint;
 mod client;
 pub mod config;

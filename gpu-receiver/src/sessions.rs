@@ -3,8 +3,8 @@
 //! Refuses to know gRPC: how a worker is reached is behind [`Dial`].
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, interval, timeout, timeout_at};
 use tokio_stream::{Stream, StreamExt as _};
 
+use crate::breadth::Breadth;
 use crate::config::HEARTBEATS_MISSED_MAX;
 use crate::events::{Event, SessionEvent};
 use crate::link_trials::LinkTrials;
@@ -79,28 +80,6 @@ pub(crate) enum Refusal {
     Place,
     /// Anything else, or nobody.
     Other,
-}
-
-/// What all sessions tell workers about the others.
-#[derive(Debug, Default)]
-pub(crate) struct Breadth {
-    /// Sessions that stand.
-    pub(crate) held: AtomicU32,
-    /// With how many workers they would be held.
-    pub(crate) width: AtomicU32,
-    /// Workers that are asked for a place where none stands; others only if they have one.
-    pub(crate) asked: Mutex<Vec<String>>,
-}
-
-// === impl Breadth ===
-
-impl Breadth {
-    /// What a worker hears of the number of sessions. None makes room for a receiver that has one.
-    fn held_for(&self, address: &str) -> u32 {
-        let held = self.held.load(Ordering::Relaxed);
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if held == 0 && !asked.iter().any(|asked| asked == address) { 1 } else { held }
-    }
 }
 
 /// What the sessions of a receiver have in common.

@@ -9,15 +9,17 @@
 //!
 //! Jobs do not matter, streams do: trials that want the same parts have the same order, and meet at the same workers.
 
+mod standpoint;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::rendezvous::rendezvous;
-use headwater_core::{Digest, Digester};
+use headwater_core::Digest;
 use tokio::time::Instant;
 
 use crate::sessions::{Refusal, TRIES};
+pub(crate) use standpoint::Standpoint;
 
 /// A worker that is full, or does not answer while others do, rests for this time, and up to twice as long.
 const REST: Duration = Duration::from_secs(30);
@@ -36,15 +38,6 @@ const MOST_TRIES: usize = 64;
 const WIDEST: usize = 4;
 /// In [`REST`], a receiver with sessions tries this multiple of its width.
 const TRIES_IN_REST: usize = 2;
-
-/// Where a receiver stands among those of its job.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Standpoint {
-    /// Of the job's order of samples, whatever the rank.
-    pub(crate) stream: Digest,
-    pub(crate) rank: u32,
-    pub(crate) world_size: u32,
-}
 
 /// The workers there are, and those of them with which sessions are held now.
 pub(crate) struct Subset {
@@ -280,50 +273,9 @@ impl Failure {
     }
 }
 
-// === impl Standpoint ===
-
-impl Standpoint {
-    /// All workers as indices into `workers`, those first that this rank prefers. It depends on the addresses only, not
-    /// on their order.
-    pub(crate) fn order(&self, workers: &[String], window: usize) -> Vec<u32> {
-        let mut ring: Vec<(u64, u32)> =
-            (0..).zip(workers).map(|(at, address)| (place(address), at)).collect();
-        ring.sort_unstable_by_key(|&(place, at)| (place, &workers[at as usize]));
-        let first = self.first(ring.len());
-        ring.rotate_left(first);
-        let (near, far) = ring.split_at(window.min(ring.len()));
-        let names: Vec<&str> = far.iter().map(|&(_, at)| workers[at as usize].as_str()).collect();
-        let far = rendezvous(self.key(), &names).into_iter().map(|place| far[place].1);
-        near.iter().map(|&(_, at)| at).chain(far).collect()
-    }
-
-    /// Where the window begins on a ring of this number of workers.
-    fn first(&self, workers: usize) -> usize {
-        let mut digester = Digester::new("headwater subset ring 1");
-        let turn = digester.bytes(&self.stream.to_bytes()).finish().0 as u64;
-        // Both as parts of a whole turn of 2^64 units.
-        let share = (u128::from(self.rank) << 64) / u128::from(self.world_size.max(1));
-        let at = turn.wrapping_add(share as u64);
-        ((u128::from(at) * workers as u128) >> 64) as usize
-    }
-
-    fn key(&self) -> Digest {
-        let mut digester = Digester::new("headwater subset rest 1");
-        digester.bytes(&self.stream.to_bytes()).number(self.rank.into()).finish()
-    }
-}
-
-fn place(address: &str) -> u64 {
-    Digester::new("headwater subset worker 1").bytes(address.as_bytes()).finish().0 as u64
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-
-    const K: usize = 16;
 
     fn workers(count: usize) -> Vec<String> {
         (0..count).map(|number| format!("10.1.{}.{}:7402", number / 250, number % 250)).collect()
@@ -331,65 +283,6 @@ mod tests {
 
     fn rank(rank: u32, world_size: u32) -> Standpoint {
         Standpoint { stream: Digest(7), rank, world_size }
-    }
-
-    /// The first `K` of each rank, by address.
-    fn held(workers: &[String], world_size: u32) -> Vec<BTreeSet<&str>> {
-        let of = |number| {
-            let order = rank(number, world_size).order(workers, K);
-            order.iter().take(K).map(|&at| workers[at as usize].as_str()).collect()
-        };
-        (0..world_size).map(of).collect()
-    }
-
-    #[test]
-    fn every_worker_is_in_the_order_once_and_the_lists_own_order_does_not_matter() {
-        let all = workers(100);
-        let order = rank(3, 8).order(&all, K);
-        assert_eq!(order.iter().copied().collect::<BTreeSet<_>>().len(), 100);
-        let turned: Vec<String> = all.iter().rev().cloned().collect();
-        let other = rank(3, 8).order(&turned, K);
-        let names = |list: &[String], order: &[u32]| -> Vec<String> {
-            order.iter().map(|&at| list[at as usize].clone()).collect()
-        };
-        assert_eq!(names(&all, &order), names(&turned, &other));
-        assert!(rank(0, 1).order(&[], K).is_empty());
-        assert_eq!(rank(0, 1).order(&all[..2], K).len(), 2);
-    }
-
-    #[test]
-    fn ranks_are_spread_over_workers_to_within_one_session() {
-        for (ranks, count) in [(10_000, 2000), (288, 40), (1000, 100), (64, 48)] {
-            let all = workers(count);
-            let mut sessions = std::collections::HashMap::new();
-            held(&all, ranks)
-                .into_iter()
-                .flatten()
-                .for_each(|worker| *sessions.entry(worker).or_insert(0) += 1);
-            let (most, least) =
-                (sessions.values().max().unwrap(), sessions.values().min().unwrap());
-            assert_eq!(sessions.len(), count, "{ranks} ranks");
-            assert!(
-                most - least <= 1,
-                "{ranks} ranks, {count} workers: {least} to {most} sessions"
-            );
-        }
-    }
-
-    #[test]
-    fn a_worker_more_or_less_moves_few_sessions() {
-        let all = workers(401);
-        let (fewer, more) = (held(&all[..400], 1000), held(&all, 1000));
-        let moved: usize = fewer.iter().zip(&more).map(|(a, b)| a.difference(b).count()).sum();
-        assert!(moved * 100 <= 5 * 1000 * K, "{moved} of {} sessions", 1000 * K);
-    }
-
-    #[test]
-    fn receivers_that_lose_the_same_workers_go_to_different_ones() {
-        let all = workers(200);
-        let next: BTreeSet<u32> =
-            (0..20).map(|number| rank(number, 2000).order(&all, K)[K]).collect();
-        assert!(next.len() >= 15, "{} of 20 go to different ones", next.len());
     }
 
     fn subset(most: u32, count: usize) -> (Subset, Vec<String>) {
@@ -518,15 +411,5 @@ mod tests {
         let (mut all, _) = subset(0, 300);
         assert!(!all.widen() && wanted(&all).len() == 300 && all.told_width() == 0);
         assert!(!all.widen_to(16));
-    }
-
-    #[test]
-    fn trials_of_one_stream_have_the_same_order_and_jobs_begin_elsewhere() {
-        let all = workers(200);
-        assert_eq!(rank(0, 1).order(&all, K), rank(0, 1).order(&all, K));
-        let first = |stream| {
-            Standpoint { stream: Digest(stream), rank: 0, world_size: 1 }.order(&all, K)[0]
-        };
-        assert!((0..40).map(first).collect::<BTreeSet<_>>().len() > 25);
     }
 }

@@ -4,8 +4,10 @@
 //! and holds bytes, cuts connections in mid-message, and swallows everything. A lost packet is
 //! what TCP makes of it for its users: bytes that come later, by the time until it is sent again.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -69,10 +71,16 @@ impl Proxy {
         Self { address, weather }
     }
 
-    /// A port of 127.0.0.1 that is free now.
+    /// A port of 127.0.0.1 that is free now, and that the kernel gives to nobody who asks for any.
     pub fn free_port() -> u16 {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
-        listener.local_addr().expect("an address").port()
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        let range = range.expect("the kernel's own ports");
+        let first = range.split_whitespace().next().and_then(|first| first.parse::<u64>().ok());
+        let below = first.filter(|first| *first > 12_000).expect("ports below the kernel's own");
+        let draw = |number: u64| 10_000 + RandomState::new().hash_one(number) % (below - 10_000);
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let mut ports = (0..1000).map(|number| draw(number) as u16);
+        ports.find(is_free).expect("a free port")
     }
 }
 

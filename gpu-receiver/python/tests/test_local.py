@@ -128,19 +128,13 @@ def test_images_without_labels_need_no_word_on_labels(folder, tmp_path):
 
 def test_images_are_named_one_by_one_or_by_a_glob(folder):
     images = sorted(folder.rglob("*.jpg"))
-    assert len({image.parent for image in images}) > 1
-    with load(folder, embedded="threads") as loader:
-        wanted = epoch(loader)
-    for data in (images, [str(image) for image in images], str(folder / "*" / "*.jpg")):
+    digests = []
+    for data in (folder, images, str(folder / "*" / "*.jpg")):
         with load(data, embedded="threads") as loader:
-            assert epoch(loader) == wanted
-    some = images[::-3]
-    with load(some, embedded="threads", shuffle=False, batch_size=1) as loader:
-        keys = [key for batch in loader for key in batch.keys]
-    assert keys == [str(image.relative_to(folder)) for image in some]
-    of_one_class = [image for image in images if image.parent == images[0].parent]
-    with load(of_one_class, embedded="threads", shuffle=False, batch_size=1) as loader:
-        assert {int(label) for batch in loader for label in batch.labels.numpy()} == {-1}
+            digests.append(epoch(loader))
+    assert digests[1:] == [digests[0]] * 2
+    with load(images[::-3], embedded="threads", shuffle=False, batch_size=1) as loader:
+        assert [key for batch in loader for key in batch.keys] == [str(image.relative_to(folder)) for image in images[::-3]]
     with pytest.raises(headwater.HeadwaterError, match="is named twice: name it once"):
         load([images[0], images[1], images[0]], embedded="threads")
 

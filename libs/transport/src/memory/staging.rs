@@ -55,6 +55,8 @@ struct Kept<R> {
     used_bytes_most: [u64; 2],
     /// Somebody looks after each stretch.
     is_watched: bool,
+    /// Pools that there are. The last one takes all memory with it: a GPU that has pinned it waits for that.
+    pools: usize,
 }
 
 /// Looks after a shelf until it is empty or gone.
@@ -94,6 +96,7 @@ impl<R: Send + 'static> StagingPool<R> {
         in_use: Gauge,
         register: impl Fn(Arc<Mapping>) -> Result<R, String> + Send + Sync + 'static,
     ) -> Self {
+        shelf.lock().pools += 1;
         let (permits, runtime) = (Arc::new(Semaphore::new(buffers)), Handle::try_current().ok());
         Self(Arc::new(Shared { register: Box::new(register), in_use, shelf, permits, runtime }))
     }
@@ -137,13 +140,23 @@ impl<R: Send + 'static> fmt::Debug for StagingPool<R> {
     }
 }
 
+impl<R: Send + 'static> Drop for Shared<R> {
+    fn drop(&mut self) {
+        let mut kept = self.shelf.lock();
+        kept.pools -= 1;
+        let unused = if kept.pools == 0 { kept.clear() } else { VecDeque::new() };
+        drop(kept);
+        drop(unused); // Outside the lock, as above.
+    }
+}
+
 // === impl Shelf ===
 
 impl<R> Default for Shelf<R> {
     fn default() -> Self {
         let (free, free_bytes, used_bytes) = (VecDeque::new(), 0, 0);
-        let kept =
-            Kept { free, free_bytes, used_bytes, used_bytes_most: [0; 2], is_watched: false };
+        let (used_bytes_most, is_watched, pools) = ([0; 2], false, 0);
+        let kept = Kept { free, free_bytes, used_bytes, used_bytes_most, is_watched, pools };
         Self { kept: Mutex::new(kept) }
     }
 }
@@ -219,6 +232,12 @@ impl<R> Kept<R> {
         self.free_bytes += memory.len_bytes();
         self.free.push_back(memory);
         self.too_many()
+    }
+
+    /// All that nobody uses.
+    fn clear(&mut self) -> VecDeque<Memory<R>> {
+        (self.free_bytes, self.used_bytes_most) = (0, [self.used_bytes; 2]);
+        std::mem::take(&mut self.free)
     }
 
     fn too_many(&mut self) -> Vec<Memory<R>> {
@@ -310,6 +329,11 @@ mod tests {
         assert_eq!(free(), 2 * PAGE);
         tokio::time::sleep(KEPT_FOR * 4).await;
         assert_eq!(free(), 0, "it is looked after again");
+        drop(take(&other, &[PAGE; 2]).await);
+        drop(other);
+        assert_eq!(free(), 2 * PAGE);
+        drop(one);
+        assert_eq!(free(), 0, "no pool is left");
     }
 
     /// Buffers are whole pages: the sizes here are too.
