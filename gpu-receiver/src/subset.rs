@@ -15,16 +15,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::Digest;
+use headwater_core::{Backoff, Digest};
 use tokio::time::Instant;
 
 use crate::sessions::{Refusal, TRIES};
 pub(crate) use standpoint::Standpoint;
 
-/// A worker that is full, or does not answer while others do, rests for this time, and up to twice as long.
+/// Time in which a receiver with sessions makes [`TRIES_IN_REST`] tries.
 const REST: Duration = Duration::from_secs(30);
-/// And twice as long after each further failure, up to this.
-const REST_MOST: Duration = Duration::from_secs(600);
+/// How long a worker rests that is full, or does not answer while others do: 30 to 60 s, and twice as long after each
+/// further failure.
+const RESTS: Backoff =
+    Backoff { first: Duration::from_secs(60), longest: Duration::from_secs(1200) };
 /// A worker that is full keeps a place for a receiver without sessions, which comes back to it for this time at most.
 const COMES_BACK: Duration = Duration::from_secs(10);
 /// Tries that are under way for this time count as failed: a host that is gone does not answer.
@@ -36,7 +38,7 @@ const FIRST_ASKED: usize = 1;
 const MOST_TRIES: usize = 64;
 /// A receiver whose workers are all busy takes as many again, up to this multiple.
 const WIDEST: usize = 4;
-/// In [`REST`], a receiver with sessions tries this multiple of its width.
+/// A multiple of its width.
 const TRIES_IN_REST: usize = 2;
 
 /// The workers there are, and those of them with which sessions are held now.
@@ -155,7 +157,7 @@ impl Subset {
             is_tried(address) || self.failed.get(*address).is_none_or(|f| f.retry_at <= now)
         };
         let mut all: Vec<&String> = self.in_order().filter(may).collect();
-        all.sort_by_key(|address| match self.failed.get(*address) {
+        all.sort_by_cached_key(|address| match self.failed.get(*address) {
             Some(failure) if failure.keeps_a_place(now) => (0, now),
             None => (1, now),
             Some(failure) => (2, failure.at),
@@ -210,15 +212,16 @@ impl Subset {
         let rests = has_others || (refusal != Refusal::Other && !is_alone);
         let before = self.failed.get(address).copied();
         let count = before.map_or(1, |failure| failure.count.saturating_add(1));
-        let since = before.filter(|failure| failure.refusal == refusal).map_or(now, |f| f.since);
-        let share = f64::from(draw.0 as u32) / f64::from(u32::MAX);
-        let rest = REST.saturating_mul(1 << (count - 1).min(8)).min(REST_MOST).mul_f64(1.0 + share);
-        let rests_until = if rests { now + rest } else { now };
+        // Not of a row that ended long ago.
+        let goes_on =
+            |f: &Failure| f.refusal == refusal && now.saturating_duration_since(f.at) < COMES_BACK;
+        let since = before.filter(goes_on).map_or(now, |failure| failure.since);
+        let rests_until = if rests { now + RESTS.pause(count, draw) } else { now };
         let retry_at = now + TRIES.pause(count, draw);
         let failure = Failure { refusal, at: now, since, count, rests_until, retry_at };
         self.failed.insert(address.to_owned(), failure);
         // Whoever is full has answered, and another one is asked in its place.
-        self.missed += usize::from(refusal == Refusal::Other);
+        self.missed += usize::from(is_alone && refusal == Refusal::Other);
         if is_alone && self.missed >= self.reach {
             self.reach_further();
         }
@@ -234,11 +237,16 @@ impl Subset {
     pub(crate) fn look(&mut self, is_alone: bool) -> bool {
         let now = Instant::now();
         let keeps_a_place = |failure: &Failure| failure.keeps_a_place(now);
+        if !is_alone {
+            // What was tried then says nothing of the next time without sessions.
+            self.reach_out(FIRST_ASKED);
+        }
         let is_silent = now.saturating_duration_since(self.reach_since) >= SILENT;
         if is_alone && is_silent && !self.failed.values().any(keeps_a_place) {
             self.reach_further();
         }
-        is_alone || !self.failed.is_empty()
+        // Those that may not be tried yet are wanted later, too.
+        is_alone || !self.failed.is_empty() || self.tries.0 < 1.0
     }
 
     /// Takes twice as many workers, where there are more and it may. Returns whether it does.
@@ -356,6 +364,18 @@ mod tests {
         assert_eq!(alone(&subset)[0], all[0], "the one that was tried first");
         subset.on_joined(&all[0]);
         assert_eq!(subset.reach, FIRST_ASKED);
+        // A place that is kept once more, long after, counts anew.
+        fails(&mut subset, &all[2], Refusal::Place, true);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        fails(&mut subset, &all[2], Refusal::Place, true);
+        assert_eq!(subset.wanted_alone(Instant::now(), |_| true)[0], &all[2]);
+        // What failed beside a session does not count where it is lost, an hour later.
+        fails(&mut subset, &all[1], Refusal::Other, false);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        subset.look(false);
+        fails(&mut subset, &all[0], Refusal::Full, true);
+        subset.look(true);
+        assert_eq!(subset.asked(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -195,7 +195,6 @@ impl Sessions {
         let stay = self.open.values().filter(|session| session.stays()).count();
         held.store(stay as u32, Ordering::Relaxed);
         width.store(self.subset.told_width(), Ordering::Relaxed);
-        self.stats.on_workers_known(self.subset.workers().len());
     }
 
     /// A worker takes other numbers of leases, or none any more. Returns what it is given.
@@ -357,17 +356,19 @@ impl Sessions {
 
     /// The workers there should be, once they are needed. Returns those before.
     pub(super) fn set_workers(&mut self, workers: Arc<[String]>) -> Arc<[String]> {
+        self.stats.on_workers_known(workers.len());
         let before = self.subset.set_workers(workers);
         self.tell_breadth();
         before
     }
 
     /// Forgets which links failed with these workers, where they are none any more.
-    pub(super) fn forget_trials(&self, before: &[String]) {
+    pub(super) fn forget_trials(&mut self, before: &[String]) {
         // Not where this receiver only rests: it would try anew what has failed.
         let there = self.subset.workers();
         for address in before.iter().filter(|address| !there.contains(address)) {
             self.shared.trials.forget(address);
+            self.refusals.remove(address);
         }
     }
 
@@ -402,9 +403,6 @@ impl Sessions {
 
     /// Keeps no session with a worker any more. Returns the peers whose sessions are to be ended.
     pub(super) fn forget(&mut self, address: &str) -> Vec<PeerId> {
-        if !self.subset.workers().iter().any(|known| known == address) {
-            self.refusals.remove(address);
-        }
         if let Some(keeper) = self.keepers.remove(address) {
             keeper.abort();
         }

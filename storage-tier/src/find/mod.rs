@@ -10,7 +10,7 @@ use glob::MatchOptions;
 use headwater_storage_client::{ShardFile, ShardFileError};
 
 use crate::format::is_image;
-use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources, Stat, Version};
+use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources, Version};
 use crate::{FormatKind, StorageError};
 
 pub(crate) use distant::find_distant;
@@ -80,10 +80,7 @@ pub(crate) fn find_places(
         find_local(pattern, &mut paths)?;
         for path in paths {
             let place = Place { source: sources.local(), path };
-            let version = match place.stat()? {
-                Stat::Object(version) => Some(version),
-                Stat::Folder => None,
-            };
+            let version = place.stat()?.version();
             places.push(FoundPlace { place, version });
         }
     }

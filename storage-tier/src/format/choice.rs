@@ -18,7 +18,7 @@ use super::kind::{FormatKind, MDS_INDEX};
 use super::{Folder, Format, LineKind, Lines, Npy, Python, Tar, Tokens};
 use crate::find::FoundPlace;
 use crate::kept::KeptIndices;
-use crate::source::{PYTHON, Place, Stat, Version};
+use crate::source::{PYTHON, Place, Stat};
 use crate::{DatasetConfig, StorageConfig, StorageError};
 
 /// The formats of one node.
@@ -36,14 +36,6 @@ pub(crate) struct Formatted {
     pub(crate) format: Arc<dyn Format>,
     /// Images that are named one by one.
     is_listed: bool,
-}
-
-/// The version of an object, where the place is one.
-fn of_object(place: &Place) -> Result<Option<Version>, StorageError> {
-    Ok(match place.stat()? {
-        Stat::Object(version) => Some(version),
-        Stat::Folder => None,
-    })
 }
 
 // === impl Formats ===
@@ -79,9 +71,11 @@ impl<'a> Formats<'a> {
         for FoundPlace { place, version } in places {
             let kind = self.kind_of(&place)?;
             let is_image = kind == FormatKind::Folder && is_image(&place.file_name());
-            if is_image
-                && let Some(version) = version.map_or_else(|| of_object(&place), |v| Ok(Some(v)))?
-            {
+            let version = match version {
+                None if is_image => place.stat()?.version(),
+                found => found.filter(|_| is_image),
+            };
+            if let Some(version) = version {
                 if let Err(image) = images.push(ListedImage { place, version }) {
                     found.extend(self.listed(&mut images)?);
                     // Nothing is before it.

@@ -182,6 +182,18 @@ impl Sources {
     }
 }
 
+// === impl Stat ===
+
+impl Stat {
+    /// The version of an object; a folder has none.
+    pub(crate) fn version(self) -> Option<Version> {
+        match self {
+            Self::Object(version) => Some(version),
+            Self::Folder => None,
+        }
+    }
+}
+
 // === impl Version ===
 
 impl Version {
