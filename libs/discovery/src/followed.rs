@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headwater_core::{Backoff, Digest};
 use headwater_kubernetes::{ApiServer, KubernetesError, Listing, Slices};
 
-/// Pauses after failures, and between two watches.
-const PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
+/// Pauses after a failure, the second twice as long and so on.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A watch that ends earlier without a word was none.
 const STANDS: Duration = Duration::from_secs(2);
 /// The server's word for a right that an account does not have.
@@ -97,18 +97,18 @@ fn follow(slices: &Slices, server: &ApiServer, mut listing: Listing, told: &Weak
             // The server ends each watch after a while, or a connection breaks that it spoke over: it goes on where it
             // was. One that says nothing may be gone, and a list shows that.
             Ok(()) if has_stood => {
-                thread::sleep(PAUSES.pause(1, draw()));
+                thread::sleep(pause(0));
                 continue;
             }
             Err(KubernetesError::Connection { .. }) if heard => {
-                thread::sleep(PAUSES.pause(1, draw()));
+                thread::sleep(pause(0));
                 continue;
             }
             _ => {}
         }
         loop {
+            thread::sleep(pause(failures));
             failures += 1;
-            thread::sleep(PAUSES.pause(failures, draw()));
             match slices.list(server) {
                 Ok(new) => {
                     listing = new;
@@ -124,7 +124,10 @@ fn follow(slices: &Slices, server: &ApiServer, mut listing: Listing, told: &Weak
     }
 }
 
-/// Differs from process to process: all hear of a server that comes back at once.
-fn draw() -> Digest {
-    Digest(RandomState::new().hash_one(0).into())
+/// Differs from process to process: all hear of a server that comes back at once. As `Backoff` of headwater-core, which
+/// this crate does not know.
+fn pause(failures: u32) -> Duration {
+    let longest = PAUSE.saturating_mul(1 << failures.min(6)).min(PAUSE_MAX);
+    let share = RandomState::new().hash_one(0) as f64 / u64::MAX as f64;
+    longest.mul_f64(0.5 + 0.5 * share)
 }
