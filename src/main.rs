@@ -47,7 +47,8 @@ fn main() -> ExitCode {
             let red = AnsiColor::Red.on_default().bold();
             let sentence = headwater_core::error_chain(error.as_ref());
             anstream::eprintln!("{red}headwater:{red:#} {sentence}");
-            ExitCode::FAILURE
+            let interrupted = error.downcast_ref::<shutdown::Interrupted>();
+            interrupted.map_or(ExitCode::FAILURE, |signal| signal.status().into())
         }
     }
 }

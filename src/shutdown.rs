@@ -1,20 +1,24 @@
 //! SIGTERM and SIGINT: the first asks to drain, the second ends the process.
+//!
+//! Work that ends before it is whole, because it was asked to, ends with 128 plus the signal's number, as a
+//! program does that the signal ends: schedulers take such a task for interrupted, and 0 for done.
 
-use std::process;
+use std::{fmt, process};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Exit status after a second signal: 128 + SIGINT.
-const IMPATIENT: i32 = 130;
-
 /// Whether the process must end. All clones learn it at the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Shutdown {
-    asked: watch::Receiver<bool>,
+    asked: watch::Receiver<Option<Interrupted>>,
 }
+
+/// The process was asked to end, by this signal, before its work was whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupted(SignalKind);
 
 // === impl Shutdown ===
 
@@ -24,14 +28,14 @@ impl Shutdown {
         let open = |kind| signal(kind).context("cannot listen for signals");
         let (mut terminate, mut interrupt) =
             (open(SignalKind::terminate())?, open(SignalKind::interrupt())?);
-        let (ask, asked) = watch::channel(false);
+        let (ask, asked) = watch::channel(None);
         tokio::spawn(async move {
-            next(&mut terminate, &mut interrupt).await;
+            let first = next(&mut terminate, &mut interrupt).await;
             tracing::info!("asked to end: draining; a second signal ends at once");
             // Kept alive below, so that waiters see the change and not a closed channel.
-            let _ = ask.send(true);
-            next(&mut terminate, &mut interrupt).await;
-            process::exit(IMPATIENT);
+            let _ = ask.send(Some(first));
+            let second = next(&mut terminate, &mut interrupt).await;
+            process::exit(second.status().into());
         });
         Ok(Self { asked })
     }
@@ -47,29 +51,50 @@ impl Shutdown {
         }
         let asked = self.clone().asked();
         Aborted(runtime.spawn(async move {
-            asked.await;
-            process::exit(IMPATIENT);
+            process::exit(asked.await.status().into());
         }))
     }
 
-    /// An error once the process was asked to end.
+    /// [`Interrupted`] once the process was asked to end.
     pub(crate) fn check(&self) -> Result<()> {
-        ensure!(!*self.asked.borrow(), "interrupted");
-        Ok(())
+        match *self.asked.borrow() {
+            Some(interrupted) => Err(interrupted.into()),
+            None => Ok(()),
+        }
     }
 
     /// Waits until it is asked to.
-    pub(crate) async fn asked(mut self) {
-        if self.asked.wait_for(|asked| *asked).await.is_err() {
+    pub(crate) async fn asked(mut self) -> Interrupted {
+        let asked = self.asked.wait_for(Option::is_some).await.ok().and_then(|asked| *asked);
+        match asked {
+            Some(interrupted) => interrupted,
             // The listener is gone with its runtime, so no request will come any more.
-            std::future::pending::<()>().await;
+            None => std::future::pending().await,
         }
     }
 }
 
-async fn next(terminate: &mut Signal, interrupt: &mut Signal) {
+// === impl Interrupted ===
+
+impl Interrupted {
+    /// The exit status that says so.
+    pub(crate) fn status(self) -> u8 {
+        const OF_SIGNALS: u8 = 128;
+        OF_SIGNALS + u8::try_from(self.0.as_raw_value()).unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> Interrupted {
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        _ = terminate.recv() => Interrupted(SignalKind::terminate()),
+        _ = interrupt.recv() => Interrupted(SignalKind::interrupt()),
     }
 }

@@ -7,7 +7,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use headwater_receiver::{LeaseConfig, ReceiverConfig};
-use rustix::process::Signal;
 
 use crate::support;
 use crate::support::fleet::Fleet;
@@ -68,8 +67,7 @@ fn pulled_cables_change_no_batch() {
     hosts.iter().for_each(Host::plug);
     let taken = ranks.taken(0);
     ranks.wait_for(0, taken + 10);
-    (0..ranks.len()).for_each(|rank| ranks.signal(rank, Signal::TERM));
-    ranks.finish();
+    ranks.end();
     let cut = ranks.stream();
 
     let mut calm = Fleet::start(&shards, 2);
@@ -161,7 +159,6 @@ fn connections_with_a_host_that_has_vanished_end_at_every_tier() {
     }
     println!("{here} and {there} connections ended after {:?}", pulled.elapsed());
     ranks.wait_for(0, taken + 10);
-    ranks.signal(0, Signal::TERM);
-    ranks.finish();
+    ranks.end();
     drop(scrape);
 }

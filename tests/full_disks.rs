@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headwater_receiver::ReceiverConfig;
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::support;
 use crate::support::fleet::Fleet;
@@ -114,8 +114,7 @@ fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
     let before = ranks.taken(0);
     ranks.wait_for(0, before + 8);
     assert!(newest() > Some(while_full), "no checkpoint after there was room again");
-    ranks.signal(0, Signal::TERM);
-    ranks.finish();
+    ranks.end();
     let faulty = ranks.stream();
     assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
     println!("{} batches compared", faulty.len());
@@ -138,8 +137,7 @@ fn a_cache_beyond_the_limit_of_a_files_size_is_read_past() {
     let config = config(&mut fleet);
     let mut ranks = Ranks::start(&config, &folder, "limited", &[]);
     ranks.wait_for(0, 8);
-    ranks.signal(0, Signal::TERM);
-    ranks.finish();
+    ranks.end();
     assert!(!fleet.storage().has_ended(), "the limit ended it");
     let stream = ranks.stream();
     assert!(stream == undisturbed(&config, &folder, stream.len()), "batches differ");

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
 use headwater_receiver::{LeaseConfig, ReceiverConfig};
-use rustix::process::Signal;
 
 use crate::support;
 use crate::support::fleet::Fleet;
@@ -87,8 +86,7 @@ fn weather_of_every_kind_changes_no_batch() {
     }
     let before = ranks.taken(0);
     ranks.wait_for(0, before + 5);
-    ranks.signal(0, Signal::TERM);
-    ranks.finish();
+    ranks.end();
     let rough = ranks.stream();
 
     let mut calm = Fleet::start(&shards, 2);

@@ -105,6 +105,9 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     }
     receiver.check_held()?;
     println!("{}", taken.report());
+    if Some(taken.batches) == flags.batches {
+        return Ok(());
+    }
     keep_place(&receiver, &shutdown)
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<
         let mut tiers = runtime.block_on(async {
             tokio::select! {
                 tiers = Embedded::start(&config, flags.workers) => tiers,
-                () = shutdown.clone().asked() => bail!("interrupted"),
+                interrupted = shutdown.clone().asked() => Err(interrupted.into()),
             }
         })?;
         let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;

@@ -65,7 +65,7 @@ impl Serving {
     pub(crate) async fn unless_asked<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
-            () = self.shutdown.clone().asked() => None,
+            _ = self.shutdown.clone().asked() => None,
         }
     }
 

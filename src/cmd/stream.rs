@@ -81,12 +81,13 @@ pub(crate) fn next_meanwhile(
     }
 }
 
-/// A rank that must end writes a checkpoint, if it is configured to keep checkpoints.
+/// A rank that must end before its stream does writes a checkpoint, if it is configured to keep checkpoints.
 ///
 /// # Errors
-/// It cannot be written.
+/// That it was interrupted, in any case; the checkpoint cannot be written.
 pub(crate) fn keep_place(receiver: &Receiver, shutdown: &Shutdown) -> Result<()> {
-    if shutdown.check().is_ok() {
+    let Err(interrupted) = shutdown.check() else { return Ok(()) };
+    if receiver.is_over() {
         return Ok(());
     }
     let position = receiver.position();
@@ -95,5 +96,5 @@ pub(crate) fn keep_place(receiver: &Receiver, shutdown: &Shutdown) -> Result<()>
         receiver.checkpoint(step)?;
     }
     println!("asked to end before epoch {} step {}", position.epoch, position.step);
-    Ok(())
+    Err(interrupted)
 }

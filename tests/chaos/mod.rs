@@ -167,8 +167,7 @@ impl Chaos {
     fn finish(&mut self) -> Stream {
         let before = self.ranks.taken(0);
         self.ranks.wait_for(0, before + 5);
-        (0..self.ranks.len()).for_each(|rank| self.ranks.signal(rank, Signal::TERM));
-        self.ranks.finish();
+        self.ranks.end();
         self.note_life();
         std::mem::take(&mut self.taken)
     }

@@ -140,8 +140,18 @@ impl Ranks {
         }
     }
 
-    /// Waits until every rank has ended well: as long as batches are taken.
+    /// Waits until every rank has taken its whole stream: as long as batches are taken.
     pub fn finish(&mut self) {
+        self.finish_with(0);
+    }
+
+    /// Asks every rank to end in the middle of its stream. It says by its status that it was interrupted.
+    pub fn end(&mut self) {
+        (0..self.len()).for_each(|rank| self.signal(rank, Signal::TERM));
+        self.finish_with(128 + Signal::TERM.as_raw());
+    }
+
+    fn finish_with(&mut self, code: i32) {
         let written = |digests: &[PathBuf]| -> u64 {
             digests.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|m| m.len()).sum()
         };
@@ -158,7 +168,7 @@ impl Ranks {
                 assert!(Instant::now() < end, "rank {rank} does not end");
                 std::thread::sleep(Duration::from_millis(20));
             };
-            assert!(status.success(), "rank {rank} ended with {status}");
+            assert_eq!(status.code(), Some(code), "rank {rank} ended with {status}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use headwater_config::{Config, Setting};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
@@ -55,7 +55,7 @@ impl Runner {
     pub(crate) async fn run(&self, piece: &Piece, shutdown: Shutdown) -> Result<Outcome> {
         let output = tokio::select! {
             output = timeout(LIMIT, self.output(piece)) => output,
-            () = shutdown.asked() => bail!("interrupted"),
+            interrupted = shutdown.asked() => return Err(interrupted.into()),
         };
         let Ok(output) = output else {
             let minutes = LIMIT.as_secs() / 60;

@@ -13,12 +13,19 @@ use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
 use crate::cmd::stream::{keep_place, next_meanwhile};
 use crate::publish::{Publisher, Stream, describe, streams};
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Interrupted, Shutdown};
 
 /// A receiver with the addresses that it feeds.
 struct Course {
     receiver: Receiver,
     publisher: Publisher,
+}
+
+/// How a course ended that ran next to others.
+enum End {
+    Whole,
+    Interrupted,
+    GivenUp,
 }
 
 pub(crate) fn run(config: &Config) -> Result<()> {
@@ -70,14 +77,14 @@ fn go(mut courses: Vec<Course>, shutdown: &Shutdown) -> Result<()> {
         return course.go(shutdown);
     }
     let count = courses.len();
-    let failed = thread::scope(|scope| {
+    let ended: Vec<End> = thread::scope(|scope| {
         let course = |mut course: Course| scope.spawn(move || course.go_alone(shutdown));
         let threads: Vec<_> = courses.into_iter().map(course).collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        ended.map(|whole| whole.unwrap_or(false)).filter(|whole| !whole).count()
+        threads.into_iter().map(|thread| thread.join().unwrap_or(End::GivenUp)).collect()
     });
+    let failed = ended.iter().filter(|end| matches!(end, End::GivenUp)).count();
     ensure!(failed == 0, "{failed} of {count} addresses were given up: the log says why");
-    Ok(())
+    if ended.iter().all(|end| matches!(end, End::Whole)) { Ok(()) } else { shutdown.check() }
 }
 
 // === impl Course ===
@@ -88,30 +95,38 @@ impl Course {
         let published = self.feed(shutdown)?;
         let names: Vec<&str> = self.publisher.names().collect();
         println!("{} published on {}", pluralize(published, "batch"), names.join(", "));
-        keep_place(&self.receiver, shutdown)
+        // Without an address that takes more, there is nothing to come back for.
+        if self.takes_more() { keep_place(&self.receiver, shutdown) } else { Ok(()) }
     }
 
-    /// As [`Course::go`], but next to others. Returns whether it came to its end.
-    fn go_alone(&mut self, shutdown: &Shutdown) -> bool {
-        let ended = self.go(shutdown);
-        if let Err(error) = &ended {
-            let names: Vec<&str> = self.publisher.names().collect();
-            let reason = headwater_core::error_chain(error.as_ref());
-            tracing::error!("{} is given up, the others go on: {reason}", names.join(", "));
+    /// As [`Course::go`], but next to others.
+    fn go_alone(&mut self, shutdown: &Shutdown) -> End {
+        match self.go(shutdown) {
+            Ok(()) => End::Whole,
+            Err(error) if error.is::<Interrupted>() => End::Interrupted,
+            Err(error) => {
+                let names: Vec<&str> = self.publisher.names().collect();
+                let reason = headwater_core::error_chain(error.as_ref());
+                tracing::error!("{} is given up, the others go on: {reason}", names.join(", "));
+                End::GivenUp
+            }
         }
-        ended.is_ok()
+    }
+
+    fn takes_more(&self) -> bool {
+        let Position { epoch, step } = self.receiver.position();
+        self.publisher.takes(self.receiver.batch_number(epoch, step))
     }
 
     fn feed(&mut self, shutdown: &Shutdown) -> Result<u64> {
-        let Self { receiver, publisher } = self;
-        publisher.wait_for_subscribers(shutdown)?;
+        self.publisher.wait_for_subscribers(shutdown)?;
         let mut published = 0;
         loop {
-            let Position { epoch, step } = receiver.position();
             // Before a batch is taken: if no address has room for it, it stays in the stream.
-            if !publisher.takes(receiver.batch_number(epoch, step)) {
+            if !self.takes_more() {
                 return Ok(published);
             }
+            let Self { receiver, publisher } = self;
             let batch = next_meanwhile(receiver, shutdown, || publisher.notice())?;
             let Some(batch) = batch else { return Ok(published) };
             publisher.publish(

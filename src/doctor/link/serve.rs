@@ -43,7 +43,7 @@ pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
     };
     tokio::select! {
         ended = serving => ended,
-        () = shutdown.asked() => Ok(()),
+        _ = shutdown.asked() => Ok(()),
     }
 }
 
