@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use headwater_discovery::Places;
 
-use crate::scrape::{Metrics, fetch_all};
+use crate::scrape::{Metrics, busiest_tenth, fetch_all};
 
 const WAITED: &str = "headwater_receiver_waited_seconds";
 const BUSY: &str = "headwater_augment_pool_busy_seconds";
@@ -22,6 +22,8 @@ pub(super) struct Seen {
     pub(super) stall: Option<f64>,
     /// Over the threads of all workers.
     pub(super) busy: Option<f64>,
+    /// Over the threads of the busiest tenth of the workers.
+    pub(super) busiest: Option<f64>,
 }
 
 /// Looks again and again.
@@ -52,13 +54,17 @@ impl Looking {
             stalls.extend(stall(old, new, at.duration_since(*then).as_secs_f64()));
         }
         let (mut busy, mut able) = (0.0, 0.0);
+        let mut shares = Vec::new();
         for ((then, old), (at, new)) in workers.iter().filter_map(known) {
             if let (Some(old), Some(new), Some(threads)) =
                 (old.value(BUSY), new.value(BUSY), new.value(THREADS))
             {
                 // One that was started again counts from nothing.
-                busy += if new >= old { new - old } else { new };
-                able += threads * at.duration_since(*then).as_secs_f64();
+                let worked = if new >= old { new - old } else { new };
+                let could = threads * at.duration_since(*then).as_secs_f64();
+                shares.push((worked / could.max(1e-3)).min(1.0));
+                busy += worked;
+                able += could;
             }
         }
         let serving = workers.iter().filter(|address| now.contains_key(*address)).count();
@@ -69,6 +75,7 @@ impl Looking {
             serving: serving as u32,
             stall: (!stalls.is_empty()).then_some(mean),
             busy: (able > 0.0).then(|| (busy / able).min(1.0)),
+            busiest: busiest_tenth(shares),
         }
     }
 

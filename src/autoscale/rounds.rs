@@ -16,6 +16,7 @@ const ASKED: &str = "headwater_autoscale_asked_workers";
 const SERVING: &str = "headwater_autoscale_serving_workers";
 const STALL: &str = "headwater_autoscale_stall_share";
 const BUSY: &str = "headwater_autoscale_busy_share";
+const BUSIEST: &str = "headwater_autoscale_busiest_share";
 const STEPS: &str = "headwater_autoscale_steps_total";
 const FAILED: &str = "headwater_autoscale_failed_looks_total";
 
@@ -35,6 +36,7 @@ pub(crate) fn describe() {
     metrics::describe_gauge!(SERVING, "Workers that answer");
     metrics::describe_gauge!(STALL, "Share of their time for which ranks waited");
     metrics::describe_gauge!(BUSY, "Share of their threads' time for which workers rendered");
+    metrics::describe_gauge!(BUSIEST, "The same share over the busiest tenth of the workers");
     metrics::describe_counter!(STEPS, "Changes of the number of workers, by direction");
     metrics::describe_counter!(FAILED, "Rounds in which SLURM did not answer, or refused a step");
 }
@@ -75,6 +77,7 @@ impl Rounds {
         gauge!(SERVING).set(f64::from(seen.serving));
         seen.stall.into_iter().for_each(|share| gauge!(STALL).set(share));
         seen.busy.into_iter().for_each(|share| gauge!(BUSY).set(share));
+        seen.busiest.into_iter().for_each(|share| gauge!(BUSIEST).set(share));
         let changes = decision.workers != asked;
         if changes || self.dry || self.said != Some(decision.reason) {
             self.said = Some(decision.reason);
@@ -104,7 +107,8 @@ impl Rounds {
 /// controller must know, or it would ask for more of them.
 fn observation(at: Duration, seen: &Seen, jobs: &Jobs) -> Observation {
     let asked = seen.known + jobs.absent();
-    Observation { at, asked, serving: seen.serving, stall: seen.stall, busy: seen.busy }
+    let Seen { serving, stall, busy, busiest, .. } = *seen;
+    Observation { at, asked, serving, stall, busy, busiest }
 }
 
 fn percent(share: Option<f64>) -> String {
@@ -125,7 +129,7 @@ mod tests {
 
     /// Ranks wait half of their time, and workers work all the time.
     fn seen(known: u32, serving: u32) -> Seen {
-        Seen { known, serving, stall: Some(0.5), busy: Some(1.0) }
+        Seen { known, serving, stall: Some(0.5), busy: Some(1.0), busiest: Some(1.0) }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::report::{Rank, Stage, Worker};
 use super::seen::{Seen, Wait, percent};
+use crate::scrape::busiest_tenth;
 use crate::sizing::workers_for;
 
 /// Up to this share, samples that come over gRPC in place of a file's are those of a shard that is fetched.
@@ -19,6 +20,11 @@ pub(crate) fn short(stage: Stage, seen: &Seen<'_>, wait: &Wait<'_>) -> String {
                 1 => "1 more worker of this size".to_owned(),
                 more => format!("{more} more workers of this size"),
             },
+            Augment::Uneven { busy, busiest } => format!(
+                "the busiest workers work for {} of their time, all of them for {}",
+                percent(busiest),
+                percent(busy)
+            ),
             Augment::TimeLeft { busy } => format!("workers are busy for only {}", percent(busy)),
             Augment::Unseen { times } => format!("{times:.1} times as many workers"),
         },
@@ -171,6 +177,8 @@ fn lonely<'a>(seen: &Seen<'a>) -> Vec<&'a Rank> {
 enum Augment {
     /// The number of additional ones, and the present number.
     More { workers: u64, there_are: u64, times: f64 },
+    /// Some have none left, and the others do.
+    Uneven { busy: f64, busiest: f64 },
     /// Those there are have time left.
     TimeLeft { busy: f64 },
     /// None shows its metrics.
@@ -182,6 +190,7 @@ enum Augment {
 fn augment(seen: &Seen<'_>) -> Augment {
     /// A rank that only waits would take any number of samples.
     const WAIT_MAX: f64 = 0.95;
+    const NO_TIME_LEFT: f64 = 0.9;
     let rates = seen.ranks.iter().filter_map(|rank| Some((rank.samples_per_s?, rank.wait_share?)));
     let (taken, wanted) = rates.fold((0.0, 0.0), |(taken, wanted), (rate, wait)| {
         (taken + rate, wanted + rate / (1.0 - wait.min(WAIT_MAX)))
@@ -196,6 +205,10 @@ fn augment(seen: &Seen<'_>) -> Augment {
         / threads.max(1) as f64;
     if serving.is_empty() || busy <= 0.0 {
         return Augment::Unseen { times };
+    }
+    let busiest = busiest_tenth(serving.iter().filter_map(|worker| worker.busy_share).collect());
+    if let Some(busiest) = busiest.filter(|share| busy < seen.busy_low && *share >= NO_TIME_LEFT) {
+        return Augment::Uneven { busy, busiest };
     }
     if busy < seen.busy_low {
         return Augment::TimeLeft { busy };
@@ -216,6 +229,11 @@ fn of_augment(seen: &Seen<'_>) -> String {
                 "{are} busy, and the trainer could take {times:.1} times as many samples: start {workers} more, or make \
                  the recipe cheaper."
             )
+        }
+        Augment::Uneven { .. } => {
+            "Each rank uses a part of the workers, and takes more of them while it waits. If this stays, raise \
+             receiver.workers_max, or set it to 0: all workers."
+                .to_owned()
         }
         Augment::TimeLeft { .. } => {
             "More workers would not help: raise receiver.window_batches, so that more parts are made at a time."

@@ -235,6 +235,12 @@ mod tests {
         let verdict = judged(&ranks, &workers(4, 0.3));
         assert!(verdict.text.ends_with("workers are busy for only 30 %"), "{}", verdict.text);
         assert!(verdict.remedy.contains("receiver.window_batches"), "{}", verdict.remedy);
+        // Three of thirty have no time left, which the mean hides.
+        let uneven = [workers(27, 0.3), workers(3, 0.98)].concat();
+        let verdict = judged(&ranks, &uneven);
+        let said = "the busiest workers work for 98 % of their time, all of them for 37 %";
+        assert!(verdict.text.ends_with(said), "{}", verdict.text);
+        assert!(verdict.remedy.contains("receiver.workers_max"), "{}", verdict.remedy);
         let verdict = judged(&ranks, &[]);
         assert!(verdict.text.ends_with("2.0 times as many workers"), "{}", verdict.text);
     }

@@ -26,6 +26,9 @@ pub struct Observation {
     pub stall: Option<f64>,
     /// Share of their threads' time for which workers rendered. None: no worker told.
     pub busy: Option<f64>,
+    /// The same share over the busiest tenth of the workers. A receiver keeps sessions with a part of them, so
+    /// these may have no time left while others do.
+    pub busiest: Option<f64>,
 }
 
 /// How many workers there should be, and why.
@@ -46,6 +49,8 @@ pub enum Reason {
     RanksWait,
     /// Ranks wait, but workers have time left: storage or a network is short.
     OtherTierShort,
+    /// Ranks wait for workers that have no time left, while others do: receivers spread over more of them.
+    Uneven,
     /// Workers were asked for that do not serve yet.
     WorkersStart,
     /// Fewer would do, but not for long enough, or they did not a while ago.
@@ -83,6 +88,9 @@ impl Reason {
             Self::RanksWait => "ranks wait and workers have no time left",
             Self::OtherTierShort => {
                 "ranks wait though workers have time left: see storage, network"
+            }
+            Self::Uneven => {
+                "ranks wait for busy workers though others have time left: receivers spread by themselves"
             }
             Self::WorkersStart => "workers that were asked for do not serve yet",
             Self::FewerLater => "fewer may do; waiting until that has held",
@@ -149,6 +157,9 @@ impl Controller {
         if stall > stall_high {
             if seen.serving < seen.asked {
                 return (seen.asked, Reason::WorkersStart);
+            }
+            if busy < busy_low && seen.busiest.is_some_and(|share| share > busy_aim) {
+                return (seen.asked, Reason::Uneven);
             }
             if busy < busy_low {
                 return (seen.asked, Reason::OtherTierShort);

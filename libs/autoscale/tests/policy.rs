@@ -1,6 +1,8 @@
 //! What a policy may be.
 
-use headwater_autoscale::{Controller, Policy};
+use std::time::Duration;
+
+use headwater_autoscale::{Controller, Observation, Policy, Reason};
 
 #[test]
 fn values_that_contradict_each_other_are_named() {
@@ -16,4 +18,20 @@ fn values_that_contradict_each_other_are_named() {
         assert_eq!(error.key, key);
         assert!(error.to_string().starts_with(&format!("`scaling.{key}` is ")), "{error}");
     }
+}
+
+/// Receivers keep sessions with a part of the workers: that those are busy says nothing of storage.
+#[test]
+fn busy_workers_beside_idle_ones_are_not_taken_for_another_tier_that_is_short() {
+    let reason = |busiest| {
+        let mut controller = Controller::new(Policy::default()).expect("a policy");
+        let (stall, busy) = (Some(0.5), Some(0.3));
+        let seen = Observation { at: Duration::ZERO, asked: 8, serving: 8, stall, busy, busiest };
+        let decision = controller.decide(&seen);
+        assert_eq!(decision.workers, 8);
+        decision.reason
+    };
+    assert_eq!(reason(Some(0.97)), Reason::Uneven);
+    assert_eq!(reason(Some(0.5)), Reason::OtherTierShort);
+    assert_eq!(reason(None), Reason::OtherTierShort);
 }

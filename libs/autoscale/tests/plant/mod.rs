@@ -73,6 +73,7 @@ impl Plant {
             serving: self.serving,
             stall: Some(self.measured(stall)),
             busy: busy.map(|busy| self.measured(busy).min(1.0)),
+            busiest: busy,
         };
         let decision = self.controller.decide(&seen);
         self.follow(decision.workers);
