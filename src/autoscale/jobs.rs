@@ -1,5 +1,6 @@
 //! Which jobs of workers there should be. Runs no program and has no clock.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,6 +11,8 @@ pub(super) struct Job {
     pub(super) number: u64,
     /// Its node; none while it waits.
     pub(super) node: Option<String>,
+    /// Why it waits, in SLURM's words.
+    pub(super) waits_for: Option<String>,
     /// Whether its worker has answered, on this node.
     has_served: bool,
     /// Since when it is known to run on this node.
@@ -23,6 +26,8 @@ pub(super) struct Steps {
     pub(super) submit: usize,
     /// Jobs to cancel.
     pub(super) cancel: Vec<u64>,
+    /// Jobs that ended before their worker answered.
+    pub(super) failed: Vec<u64>,
 }
 
 /// The jobs there are, and how many there should be.
@@ -31,16 +36,24 @@ pub(super) struct Jobs {
     /// None before the first look.
     wanted: Option<u32>,
     listed: Vec<Job>,
-    /// When a job ended whose worker never answered; none once a worker answers again.
-    failed: Option<Duration>,
-    /// Time from a failed start to the next job.
+    /// Jobs of the first look, and those that were submitted since: what else has the name is somebody else's.
+    own: BTreeSet<u64>,
+    foreign: BTreeSet<u64>,
+    /// When a job ended last whose worker never answered, and how often that was so in a row; none once a worker
+    /// answers again.
+    failed: Option<(Duration, u32)>,
+    /// Time from the first failed start to the next job; twice as long after each further one.
     retry_pause: Duration,
 }
 
 // === impl Job ===
 
 impl Job {
-    /// Lines `NUMBER STATE NODE` of squeue; a job that waits has no node.
+    fn submitted(number: u64) -> Self {
+        Self { number, node: None, waits_for: None, has_served: false, runs_since: None }
+    }
+
+    /// Lines `NUMBER STATE NODE` of squeue; a job that waits has `(REASON)` in place of the node.
     ///
     /// # Errors
     /// A line of another form.
@@ -49,8 +62,13 @@ impl Job {
             let mut words = line.split_whitespace();
             let number = words.next()?.parse().ok()?;
             let runs = words.next()? == "R";
-            let node = words.next().filter(|_| runs).map(str::to_owned);
-            Some(Self { number, node, has_served: false, runs_since: None })
+            let rest = words.collect::<Vec<_>>().join(" ");
+            let rest = (!rest.is_empty()).then_some(rest);
+            let (node, waits_for) = if runs { (rest, None) } else { (None, rest) };
+            let waits_for = waits_for
+                .map(|why| why.trim_matches(['(', ')']).to_owned())
+                .filter(|why| why != "None");
+            Some(Self { node, waits_for, ..Self::submitted(number) })
         };
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         lines.map(|line| job(line).with_context(|| format!("squeue says `{line}`"))).collect()
@@ -61,13 +79,21 @@ impl Job {
 
 impl Jobs {
     pub(super) fn new(retry_pause: Duration) -> Self {
-        Self { wanted: None, listed: Vec::new(), failed: None, retry_pause }
+        let (own, foreign) = (BTreeSet::new(), BTreeSet::new());
+        Self { wanted: None, listed: Vec::new(), own, foreign, failed: None, retry_pause }
     }
 
     /// Takes over the jobs that squeue lists, and says what to do about them. A job that ended by itself is
     /// replaced. If its worker never answered, the next one would probably end the same way: one job is then tried
     /// at a time, after a pause. One that has run as long without an answer hangs: no other waits for it.
     pub(super) fn settle(&mut self, now: Duration, mut listed: Vec<Job>) -> Steps {
+        if self.wanted.is_none() {
+            self.adopt(&listed);
+        }
+        self.foreign = listed.iter().map(|job| job.number).collect::<BTreeSet<_>>();
+        self.foreign.retain(|number| !self.own.contains(number));
+        listed.retain(|job| self.own.contains(&job.number));
+        let mut failed = Vec::new();
         for before in &self.listed {
             match listed.iter_mut().find(|job| job.number == before.number) {
                 // On another node its worker starts anew.
@@ -76,8 +102,11 @@ impl Jobs {
                     (job.has_served, job.runs_since) = (before.has_served, before.runs_since)
                 }
                 None if before.has_served => {}
-                None => self.failed = Some(now),
+                None => failed.push(before.number),
             }
+        }
+        if !failed.is_empty() {
+            self.failed = Some((now, self.failed.map_or(1, |(_, times)| times + 1)));
         }
         for job in listed.iter_mut().filter(|job| job.node.is_some()) {
             job.runs_since.get_or_insert(now);
@@ -92,17 +121,39 @@ impl Jobs {
         let missing = wanted - listed.len();
         let submit = match self.failed {
             None => missing,
-            Some(at) if now < at + self.retry_pause => 0,
+            Some((at, times)) if now < at + self.pause_after(times) => 0,
             Some(_) if listed.iter().any(starts) => 0,
             Some(_) => missing.min(1),
         };
         self.listed = listed;
-        Steps { submit, cancel: cancel.map(|job| job.number).collect() }
+        Steps { submit, cancel: cancel.map(|job| job.number).collect(), failed }
+    }
+
+    /// Takes jobs for its own that somebody has submitted.
+    pub(super) fn adopt(&mut self, listed: &[Job]) {
+        self.own.extend(listed.iter().map(|job| job.number));
+    }
+
+    /// For how long no job is submitted after so many failed starts in a row.
+    fn pause_after(&self, times: u32) -> Duration {
+        const DOUBLED_MOST: u32 = 5;
+        self.retry_pause * (1 << times.saturating_sub(1).min(DOUBLED_MOST))
+    }
+
+    /// Jobs of the same name and user that somebody else submitted.
+    pub(super) fn foreign(&self) -> &BTreeSet<u64> {
+        &self.foreign
+    }
+
+    /// Why jobs wait, each reason once.
+    pub(super) fn waits_for(&self) -> BTreeSet<&str> {
+        self.listed.iter().filter_map(|job| job.waits_for.as_deref()).collect()
     }
 
     /// A job was submitted; it waits.
     pub(super) fn on_submitted(&mut self, number: u64) {
-        self.listed.push(Job { number, node: None, has_served: false, runs_since: None });
+        self.own.insert(number);
+        self.listed.push(Job::submitted(number));
     }
 
     /// Jobs whose worker answers now.
@@ -140,7 +191,11 @@ mod tests {
     }
 
     fn submit(submit: usize) -> Steps {
-        Steps { submit, cancel: Vec::new() }
+        Steps { submit, ..Steps::default() }
+    }
+
+    fn failed<const N: usize>(failed: [u64; N]) -> Steps {
+        Steps { failed: failed.to_vec(), ..Steps::default() }
     }
 
     #[test]
@@ -168,7 +223,7 @@ mod tests {
         assert_eq!(jobs.settle(at(0), Vec::new()), submit(3));
         (1..=3).for_each(|number| jobs.on_submitted(number));
         // All three end before they answer.
-        assert_eq!(jobs.settle(at(15), Vec::new()), submit(0));
+        assert_eq!(jobs.settle(at(15), Vec::new()), failed([1, 2, 3]));
         assert_eq!(jobs.settle(at(60), Vec::new()), submit(0));
         assert_eq!(jobs.absent(), 3, "jobs that failed are still asked for");
         assert_eq!(jobs.settle(at(75), Vec::new()), submit(1));
@@ -181,12 +236,60 @@ mod tests {
     }
 
     #[test]
+    fn the_pause_after_failed_starts_doubles_up_to_a_limit() {
+        let mut jobs = Jobs::new(PAUSE);
+        jobs.settle(at(0), Vec::new());
+        jobs.want(1);
+        let (mut now, mut pauses) = (0, Vec::new());
+        for number in 1..=8 {
+            let begun = now;
+            while jobs.settle(at(now), Vec::new()).submit == 0 {
+                now += 15;
+            }
+            pauses.push(now - begun);
+            jobs.on_submitted(number);
+            assert_eq!(jobs.settle(at(now), Vec::new()), failed([number]));
+        }
+        assert_eq!(pauses, [0, 60, 120, 240, 480, 960, 1920, 1920]);
+    }
+
+    #[test]
+    fn jobs_that_another_controller_submits_are_left_to_it() {
+        let mut jobs = Jobs::new(PAUSE);
+        // Those of the first look are its own from an earlier start.
+        assert_eq!(jobs.settle(at(0), Job::parse("1 R n3").unwrap()), submit(0));
+        let listed = Job::parse("1 R n3\n7 R n4\n8 PD (Priority)").unwrap();
+        jobs.on_answers(|_| true);
+        assert_eq!(jobs.settle(at(15), listed.clone()), submit(0));
+        assert_eq!(jobs.foreign().iter().copied().collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(jobs.running().count(), 1);
+        jobs.want(2);
+        assert_eq!(jobs.settle(at(30), listed), submit(1));
+        jobs.want(0);
+        let listed = Job::parse("1 R n3\n7 R n4").unwrap();
+        assert_eq!(jobs.settle(at(45), listed).cancel, [1]);
+    }
+
+    #[test]
+    fn the_reason_why_a_job_waits_is_kept() {
+        let mut jobs = Jobs::new(PAUSE);
+        jobs.settle(
+            at(0),
+            Job::parse("1 PD (QOSMaxJobsPerUserLimit)\n2 PD (None)\n3 R n4").unwrap(),
+        );
+        assert_eq!(jobs.waits_for().into_iter().collect::<Vec<_>>(), ["QOSMaxJobsPerUserLimit"]);
+        jobs.settle(at(15), Job::parse("1 PD (Nodes required for job are DOWN, DRAINED)").unwrap());
+        let said = ["Nodes required for job are DOWN, DRAINED"];
+        assert_eq!(jobs.waits_for().into_iter().collect::<Vec<_>>(), said);
+    }
+
+    #[test]
     fn a_job_that_hangs_holds_up_no_other() {
         let mut jobs = Jobs::new(PAUSE);
         jobs.settle(at(0), Job::parse("1 R n3\n2 R n4").unwrap());
         jobs.on_answers(|job| job.number == 1);
         // Job 2 ends before it answers, and job 3 runs and never does.
-        assert_eq!(jobs.settle(at(15), Job::parse("1 R n3").unwrap()), submit(0));
+        assert_eq!(jobs.settle(at(15), Job::parse("1 R n3").unwrap()), failed([2]));
         assert_eq!(jobs.settle(at(75), Job::parse("1 R n3").unwrap()), submit(1));
         jobs.on_submitted(3);
         assert_eq!(jobs.settle(at(90), Job::parse("1 R n3\n3 R n4").unwrap()), submit(0));
@@ -201,7 +304,7 @@ mod tests {
         jobs.on_answers(|_| true);
         assert_eq!(jobs.settle(at(15), Job::parse("1 PD").unwrap()), submit(0));
         assert_eq!(jobs.settle(at(30), Job::parse("1 R n4").unwrap()), submit(0));
-        assert_eq!(jobs.settle(at(45), Vec::new()), submit(0), "it ended before it answered");
+        assert_eq!(jobs.settle(at(45), Vec::new()), failed([1]), "it ended before it answered");
         assert_eq!(jobs.settle(at(105), Vec::new()), submit(1));
     }
 
@@ -211,6 +314,6 @@ mod tests {
         let listed = Job::parse("1 PD\n2 R n3\n3 R n4").unwrap();
         jobs.settle(at(0), listed.clone());
         jobs.want(1);
-        assert_eq!(jobs.settle(at(15), listed), Steps { submit: 0, cancel: vec![3, 1] });
+        assert_eq!(jobs.settle(at(15), listed), Steps { cancel: vec![3, 1], ..Steps::default() });
     }
 }

@@ -1,7 +1,7 @@
 //! What ranks and workers did since the last look, from their metrics.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use headwater_discovery::Places;
 
@@ -16,6 +16,8 @@ const THREADS: &str = "headwater_augment_pool_threads";
 pub(super) struct Seen {
     /// Workers that have an address.
     pub(super) known: u32,
+    /// Those of them that have not answered for so long that they are not expected to.
+    pub(super) lost: u32,
     /// Those of them that answered.
     pub(super) serving: u32,
     /// Mean over ranks.
@@ -31,13 +33,19 @@ pub(super) struct Looking {
     receivers: Places,
     workers: Places,
     before: HashMap<String, (Instant, Metrics)>,
+    /// Workers that do not answer, and since when.
+    silent: HashMap<String, Instant>,
+    /// From then on nobody waits for them any more.
+    patience: Duration,
 }
 
 // === impl Looking ===
 
 impl Looking {
-    pub(super) fn new([receivers, workers]: [Places; 2]) -> Self {
-        Self { receivers, workers, before: HashMap::new() }
+    /// `patience`: time that a worker takes to start.
+    pub(super) fn new([receivers, workers]: [Places; 2], patience: Duration) -> Self {
+        let (before, silent) = (HashMap::new(), HashMap::new());
+        Self { receivers, workers, before, silent, patience }
     }
 
     /// Looks. Blocks for as long as the slowest takes to answer, two seconds at most.
@@ -68,15 +76,30 @@ impl Looking {
             }
         }
         let serving = workers.iter().filter(|address| now.contains_key(*address)).count();
+        let mut silent = std::mem::take(&mut self.silent);
+        self.silent = workers
+            .iter()
+            .filter(|address| !now.contains_key(*address))
+            .map(|address| {
+                silent.remove_entry(address).unwrap_or((address.clone(), Instant::now()))
+            })
+            .collect();
         self.before = now;
         let mean = stalls.iter().sum::<f64>() / stalls.len().max(1) as f64;
         Seen {
             known: workers.len() as u32,
+            lost: self.lost().count() as u32,
             serving: serving as u32,
             stall: (!stalls.is_empty()).then_some(mean),
             busy: (able > 0.0).then(|| (busy / able).min(1.0)),
             busiest: busiest_tenth(shares),
         }
+    }
+
+    /// Workers that have not answered for so long that they are not expected to.
+    pub(super) fn lost(&self) -> impl Iterator<Item = &String> {
+        let silent = self.silent.iter();
+        silent.filter(|(_, since)| since.elapsed() >= self.patience).map(|(address, _)| address)
     }
 
     /// Whether it answered at the last look.

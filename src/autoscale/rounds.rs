@@ -27,6 +27,8 @@ pub(crate) struct Rounds {
     looking: Looking,
     started: Instant,
     dry: bool,
+    /// Jobs, however many of them are lost.
+    most: u32,
     said: Option<Reason>,
 }
 
@@ -49,10 +51,11 @@ impl Rounds {
     /// # Errors
     /// A wrong configuration.
     pub(crate) fn new(config: &AutoscaleConfig, policy: Policy, dry: bool) -> Result<Self> {
-        let looking = Looking::new(config.places()?);
+        let looking = Looking::new(config.places()?, policy.up_pause());
         let slurm = Slurm::new(config, policy.up_pause(), dry);
+        let most = policy.workers_max;
         let controller = Controller::new(policy)?;
-        Ok(Self { slurm, controller, looking, started: Instant::now(), dry, said: None })
+        Ok(Self { slurm, controller, looking, started: Instant::now(), dry, most, said: None })
     }
 
     /// One round. What fails is logged, and tried again in the next one. Blocks.
@@ -81,20 +84,31 @@ impl Rounds {
         let changes = decision.workers != asked;
         if changes || self.dry || self.said != Some(decision.reason) {
             self.said = Some(decision.reason);
+            let waits_for: Vec<&str> = self.slurm.jobs.waits_for().into_iter().collect();
             println!(
-                "{}{}: {} (of {asked} asked for {} serve; ranks wait {}, workers work {})",
+                "{}{}: {} (of {asked} asked for {} serve; ranks wait {}, workers work {}{}{})",
                 pluralize(decision.workers, "worker"),
                 if changes { format!(" instead of {asked}") } else { String::new() },
                 decision.reason.text(),
                 seen.serving,
                 percent(seen.stall),
                 percent(seen.busy),
+                match seen.lost {
+                    0 => String::new(),
+                    lost => format!("; {} no longer expected", pluralize(lost, "silent worker")),
+                },
+                match waits_for[..] {
+                    [] => String::new(),
+                    _ => format!("; jobs wait for {}", waits_for.join(", ")),
+                },
             );
         }
         if changes && !self.dry {
             let direction = if decision.workers > asked { "up" } else { "down" };
-            let others = seen.known.saturating_sub(self.slurm.jobs.running().count() as u32);
-            self.slurm.jobs.want(decision.workers.saturating_sub(others));
+            let addresses = self.slurm.metrics();
+            let lost_jobs = self.looking.lost().filter(|lost| addresses.contains(lost)).count();
+            let jobs = jobs_for(decision.workers, &seen, addresses.len() as u32, lost_jobs as u32);
+            self.slurm.jobs.want(jobs.min(self.most));
             let steps = self.slurm.look(now)?;
             self.slurm.act(steps)?;
             counter!(STEPS, "direction" => direction).increment(1);
@@ -104,11 +118,20 @@ impl Rounds {
 }
 
 /// Workers that were asked for are those with an address, and jobs that have none: of a job that cannot start the
-/// controller must know, or it would ask for more of them.
+/// controller must know, or it would ask for more of them. A worker that has an address and has not answered for
+/// long is lost: were it waited for, there would never be more.
 fn observation(at: Duration, seen: &Seen, jobs: &Jobs) -> Observation {
-    let asked = seen.known + jobs.absent();
+    let asked = (seen.known - seen.lost) + jobs.absent();
     let Seen { serving, stall, busy, busiest, .. } = *seen;
     Observation { at, asked, serving, stall, busy, busiest }
+}
+
+/// How many jobs make so many workers that serve or start, beside those that run anyway. A job whose worker is lost
+/// keeps its node, and another one takes its place.
+fn jobs_for(workers: u32, seen: &Seen, running_jobs: u32, lost_jobs: u32) -> u32 {
+    let others = seen.known.saturating_sub(running_jobs);
+    let lost_others = seen.lost.saturating_sub(lost_jobs);
+    workers.saturating_sub(others.saturating_sub(lost_others)) + lost_jobs
 }
 
 fn percent(share: Option<f64>) -> String {
@@ -129,7 +152,24 @@ mod tests {
 
     /// Ranks wait half of their time, and workers work all the time.
     fn seen(known: u32, serving: u32) -> Seen {
-        Seen { known, serving, stall: Some(0.5), busy: Some(1.0), busiest: Some(1.0) }
+        Seen { known, lost: 0, serving, stall: Some(0.5), busy: Some(1.0), busiest: Some(1.0) }
+    }
+
+    #[test]
+    fn a_worker_that_is_lost_holds_up_no_other() {
+        let mut controller = Controller::new(Policy::default()).unwrap();
+        let mut jobs = Jobs::new(START);
+        jobs.settle(Duration::ZERO, Job::parse("7 R n3").unwrap());
+        // Two that run anyway and a job: the job's worker and one of the others are silent.
+        let silent = seen(3, 1);
+        let decision = controller.decide(&observation(START, &silent, &jobs));
+        assert_eq!((decision.workers, decision.reason), (3, Reason::WorkersStart));
+        let lost = Seen { lost: 2, ..silent };
+        let decision = controller.decide(&observation(2 * START, &lost, &jobs));
+        assert_eq!((decision.workers, decision.reason), (2, Reason::RanksWait));
+        // One of the others serves; one job is to serve beside it, and the one that is lost is there still.
+        assert_eq!(jobs_for(decision.workers, &lost, 1, 1), 2);
+        assert_eq!(jobs_for(2, &seen(3, 3), 1, 0), 0);
     }
 
     #[test]

@@ -39,11 +39,26 @@ impl Slurm {
     pub(super) fn look(&mut self, now: Duration) -> Result<Steps> {
         let listed = self.list()?;
         if self.dry {
+            self.jobs.adopt(&listed);
             self.jobs.want(listed.len() as u32);
             self.jobs.settle(now, listed);
             return Ok(Steps::default());
         }
+        let before = self.jobs.foreign().clone();
         let steps = self.jobs.settle(now, listed);
+        let name = &self.config.slurm_job_name;
+        let foreign = self.jobs.foreign();
+        if foreign.difference(&before).next().is_some() {
+            let numbers: Vec<String> = foreign.iter().map(u64::to_string).collect();
+            tracing::warn!(
+                "jobs {} have the name `{name}`, and this controller did not submit them: they are left to whoever \
+                 did. Give each controller a name of its own with autoscale.slurm_job_name",
+                numbers.join(", ")
+            );
+        }
+        for number in &steps.failed {
+            tracing::warn!("job {number} ended before its worker answered: {}", ending(*number));
+        }
         self.write()?;
         Ok(steps)
     }
@@ -82,7 +97,7 @@ impl Slurm {
     fn list(&self) -> Result<Vec<Job>> {
         let mut squeue = Command::new("squeue");
         squeue.args(["--me", "--noheader", "--states=PENDING,CONFIGURING,RUNNING"]);
-        squeue.args(["--format=%i %t %N", "--name", &self.config.slurm_job_name]);
+        squeue.args(["--format=%i %t %R", "--name", &self.config.slurm_job_name]);
         Job::parse(&said(&mut squeue)?)
     }
 
@@ -115,6 +130,20 @@ impl Slurm {
         }
         replace(path, &text).with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// How a job ended, in SLURM's words.
+fn ending(number: u64) -> String {
+    let told =
+        said(Command::new("scontrol").args(["--oneliner", "show", "job"]).arg(number.to_string()));
+    let told = match told {
+        Ok(told) => told,
+        Err(error) => return format!("{error:#}"),
+    };
+    let fields = ["JobState", "Reason", "ExitCode", "StdErr"];
+    let field =
+        |name: &str| told.split_whitespace().find(|word| word.starts_with(&format!("{name}=")));
+    fields.into_iter().filter_map(field).collect::<Vec<_>>().join(" ")
 }
 
 fn address(job: &Job, port: u16) -> Option<String> {
