@@ -14,17 +14,8 @@ use crate::decode::{
     Canvas, DecodeError, DecodeFailure, DecodeLimits, EntryTable, Wanted, admit, cmyk, scan,
 };
 
-/// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`) after which it still
-/// delivers every row. The library turns a warning into the same return code as an error; only
-/// the text tells them apart.
-const WARNINGS: &[&str] = &[
-    "Corrupt JPEG data",
-    "Inconsistent progression sequence",
-    "Invalid SOS parameters for sequential JPEG",
-    "Unknown Adobe color transform code",
-];
-
-/// The warning of a source that has run out of bytes.
+/// The warning (`jerror.h`, `JWRN_*`) of a source that has run out of bytes. After all others the library still
+/// delivers every row.
 const PREMATURE_END: &str = "Premature end of JPEG file";
 
 /// Beginnings of the library's errors (`jerror.h`, `JERR_*`; `turbojpeg.c`) that follow from the bytes.
@@ -67,7 +58,6 @@ const OF_THE_BYTES: &[&str] = &[
     "Unsupported JPEG ",
     "Unsupported color conversion request",
     "Unsupported marker type",
-    "Warning: unknown JFIF revision",
     "tj3DecompressHeader(): Could not determine colorspace",
     "tj3DecompressHeader(): Invalid data returned in header",
     NO_SIZE,
@@ -93,7 +83,7 @@ enum Warned {
 }
 
 fn fresh(limits: DecodeLimits) -> Result<Turbo, DecodeFailure> {
-    let passing = |error: TurboError| DecodeFailure::Passing { reason: error.0 };
+    let passing = |error: TurboError| DecodeFailure::Passing { reason: error.text };
     Turbo::new(limits.jpeg_scans_max).map_err(passing)
 }
 
@@ -183,7 +173,7 @@ impl JpegDecoder {
             return Ok(None);
         }
         match self.header(encoded, true) {
-            Ok(header) => Ok((!header.four_inks).then_some(header.extent)),
+            Ok(header) => Ok((!header.four_inks && !header.warned).then_some(header.extent)),
             Err(DecodeFailure::Bytes(_)) => Ok(None),
             Err(passing @ DecodeFailure::Passing { .. }) => Err(passing),
         }
@@ -204,7 +194,7 @@ impl JpegDecoder {
             Err(error) => {
                 // As after a failed decode.
                 self.turbo = fresh(self.limits)?;
-                return Err(refusal(complete, error.0));
+                return Err(refusal(complete, error));
             }
         };
         let Extent { width, height } = header.extent;
@@ -219,7 +209,7 @@ impl JpegDecoder {
         choose: &mut dyn FnMut(Extent) -> Wanted,
         canvas: &mut Canvas<'_>,
     ) -> Result<Warned, DecodeFailure> {
-        let refusal = |error: TurboError| refusal(complete, error.0);
+        let refusal = |error: TurboError| refusal(complete, error);
         let frame = self.turbo.open(encoded).map_err(refusal)?;
         let header = frame.header();
         let Extent { width, height } = header.extent;
@@ -237,8 +227,7 @@ impl JpegDecoder {
         let pixels = canvas.channels(width as usize * height as usize * format.bytes());
         let mut warned = Warned::No;
         if let Err(error) = frame.decode(&Order { wanted, format }, pixels) {
-            let harmless = WARNINGS.iter().any(|warning| error.0.starts_with(warning));
-            if !harmless || !complete {
+            if !error.is_warning || error.text.starts_with(PREMATURE_END) || !complete {
                 return Err(refusal(error));
             }
             warned = Warned::Yes;
@@ -263,9 +252,9 @@ fn part(header: &Header, wanted: Wanted) -> Option<Wanted> {
 }
 
 /// libjpeg fills what is missing with gray and only warns; the reference refuses such a file.
-fn refusal(complete: bool, text: String) -> DecodeFailure {
-    let mut known = OF_THE_BYTES.iter().chain(WARNINGS).chain([&PREMATURE_END]);
-    if !known.any(|beginning| text.starts_with(beginning)) {
+fn refusal(complete: bool, error: TurboError) -> DecodeFailure {
+    let TurboError { text, is_warning } = error;
+    if !is_warning && !OF_THE_BYTES.iter().any(|beginning| text.starts_with(beginning)) {
         return DecodeFailure::Passing { reason: text };
     }
     if text.starts_with(PREMATURE_END) || !complete {
@@ -281,7 +270,8 @@ mod tests {
     #[test]
     fn a_lack_of_memory_and_what_is_not_known_are_no_word_on_the_image() {
         let passing = |text: &str, complete| {
-            matches!(refusal(complete, text.to_owned()), DecodeFailure::Passing { .. })
+            let error = TurboError { text: text.to_owned(), is_warning: false };
+            matches!(refusal(complete, error), DecodeFailure::Passing { .. })
         };
         let texts = [
             "Insufficient memory (case 4)",
@@ -291,7 +281,10 @@ mod tests {
         ];
         assert!(texts.iter().all(|text| passing(text, true) && passing(text, false)));
         assert!(!passing("Bogus Huffman table definition", true));
-        assert!(!passing("Corrupt JPEG data: bad Huffman code", true));
-        assert!(!passing("Premature end of JPEG file", false));
+        let warning = |text: &str| TurboError { text: text.to_owned(), is_warning: true };
+        let of_the_bytes =
+            |text, complete| matches!(refusal(complete, warning(text)), DecodeFailure::Bytes(_));
+        assert!(of_the_bytes("Corrupt JPEG data: bad Huffman code", true));
+        assert!(of_the_bytes("Premature end of JPEG file", false));
     }
 }

@@ -214,11 +214,11 @@ impl Decoder {
         match Format::sniff(encoded) {
             Some(Format::Jpeg) => jpeg.decode(encoded, entries, choose, &mut canvas)?,
             Some(Format::Png) => {
-                png::decode(encoded, limits, &mut canvas)?;
+                of_others(|| png::decode(encoded, limits, &mut canvas))?;
                 choose(image.extent());
             }
             Some(Format::Webp) => {
-                webp::decode(encoded, limits, &mut canvas)?;
+                of_others(|| webp::decode(encoded, limits, &mut canvas))?;
                 choose(image.extent());
             }
             None => return Err(DecodeError::not_an_image(encoded).into()),
@@ -246,8 +246,8 @@ impl Decoder {
     pub fn header(&mut self, encoded: &[u8]) -> Result<Extent, DecodeFailure> {
         match Format::sniff(encoded) {
             Some(Format::Jpeg) => self.jpeg.said_extent(encoded),
-            Some(Format::Png) => png::extent(encoded, &self.limits),
-            Some(Format::Webp) => webp::extent(encoded, &self.limits),
+            Some(Format::Png) => of_others(|| png::extent(encoded, &self.limits)),
+            Some(Format::Webp) => of_others(|| webp::extent(encoded, &self.limits)),
             None => Err(DecodeError::not_an_image(encoded).into()),
         }
     }
@@ -262,6 +262,16 @@ impl Decoder {
     pub fn image_mut(&mut self) -> &mut RgbImage {
         &mut self.image
     }
+}
+
+/// What another crate's decoder makes of bytes. If it panics, that is a verdict on them like any other: it depends on
+/// nothing else, and a training goes on. What it had decoded by then is overwritten by the next image.
+fn of_others<T>(decode: impl FnOnce() -> Result<T, DecodeFailure>) -> Result<T, DecodeFailure> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
+        let texts = (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>());
+        let text = texts.0.map(String::as_str).or(texts.1.copied()).unwrap_or("no reason given");
+        Err(DecodeError::corrupt(format!("its decoder gave up: {text}")).into())
+    })
 }
 
 // === impl Canvas ===

@@ -52,22 +52,44 @@ fn is_marker(first: u8, second: u8) -> bool {
     (first == 0xff) & (second != 0) & (second & 0xf8 != 0xd0) & (second != 0xff)
 }
 
+/// Columns of pixels that are coded together, by the factors of the frame's components: a single one is coded block by
+/// block. `None` where the markers before the frame are not plain.
+pub(super) fn columns_of_mcu(encoded: &[u8]) -> Option<u32> {
+    let (_, frame, _) = segments(encoded).find(|(marker, ..)| is_frame(*marker))?;
+    // Precision, height and width; then three bytes for each component.
+    let components = frame.get(6..)?.as_chunks::<3>().0.get(..usize::from(frame[5]))?;
+    let columns = components.iter().map(|[_, factors, _]| u32::from(factors >> 4)).max()?;
+    Some(if components.len() == 1 { 8 } else { 8 * columns })
+}
+
+/// Whether a frame begins there: `SOF0` to `SOF15`, between which `DHT`, `JPG` and `DAC` lie.
+fn is_frame(marker: u8) -> bool {
+    (0xc0..=0xcf).contains(&marker) && !matches!(marker, 0xc4 | 0xc8 | 0xcc)
+}
+
 /// The bytes after the header of the first scan.
 fn first_scan(encoded: &[u8]) -> Option<&[u8]> {
-    let mut rest = encoded.get(2..)?;
-    loop {
-        let (&0xff, after) = rest.split_first()? else { return None };
-        let (&marker, after) = after.split_first()?;
-        if marker == 0xff {
-            rest = &rest[1..];
-            continue;
+    let mut scans = segments(encoded).filter(|(marker, ..)| *marker == START_OF_SCAN);
+    scans.next().map(|(.., rest)| rest)
+}
+
+/// Segments up to the first that does not follow the one before it: marker, what it holds, and all behind it.
+fn segments(encoded: &[u8]) -> impl Iterator<Item = (u8, &[u8], &[u8])> {
+    let mut rest = encoded.get(2..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        loop {
+            let (&0xff, after) = rest.split_first()? else { return None };
+            let (&marker, after) = after.split_first()?;
+            if marker == 0xff {
+                rest = &rest[1..];
+                continue;
+            }
+            let len = usize::from(u16::from_be_bytes(*after.first_chunk()?));
+            let held = after.get(2..len).unwrap_or_default();
+            rest = after.get(len..)?;
+            return Some((marker, held, rest));
         }
-        let len = u16::from_be_bytes(*after.first_chunk()?);
-        rest = after.get(usize::from(len)..)?;
-        if marker == START_OF_SCAN {
-            return Some(rest);
-        }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -94,6 +116,26 @@ mod tests {
             assert!(is_plain(&file(&[&pixels[..], &[0xd9]].concat())), "{len}");
             assert!(!is_plain(&file(&[&pixels[..], &[0xc4, 0xff, 0xd9]].concat())), "{len}");
         }
+    }
+
+    #[test]
+    fn the_columns_of_an_mcu_are_those_of_the_widest_component() {
+        let frame = |marker: u8, factors: &[u8]| {
+            let mut bytes = vec![0xff, 0xd8, 0xff, 0xe0, 0, 3, 9, 0xff, marker, 0];
+            bytes.extend([8 + 3 * factors.len() as u8, 8, 0, 9, 0, 9, factors.len() as u8]);
+            bytes.extend(factors.iter().flat_map(|factors| [1, *factors, 0]));
+            bytes
+        };
+        let columns = |factors: &[u8]| columns_of_mcu(&frame(0xc0, factors));
+        assert_eq!(columns(&[0x22, 0x11, 0x11]), Some(16));
+        assert_eq!(columns(&[0x31, 0x31, 0x31]), Some(24));
+        assert_eq!(columns(&[0x22, 0x21, 0x21]), Some(16));
+        assert_eq!(columns(&[0x11, 0x11, 0x11, 0x41]), Some(32));
+        assert_eq!(columns(&[0x22]), Some(8), "one component");
+        assert_eq!(columns_of_mcu(&frame(0xc2, &[0x21, 0x21, 0x21])), Some(16));
+        assert_eq!(columns_of_mcu(&frame(0xc4, &[0x21, 0x21, 0x21])), None, "tables");
+        let whole = frame(0xc0, &[0x21, 0x11, 0x11]);
+        assert!((0..whole.len()).all(|len| columns_of_mcu(&whole[..len]).is_none()));
     }
 
     #[test]

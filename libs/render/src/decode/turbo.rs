@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use headwater_core::draw::{CropBox, Extent};
 use turbojpeg_sys as sys;
 
-use crate::decode::Wanted;
+use crate::decode::{Wanted, scan};
 
 /// What is said of a header without a size.
 pub(super) const NO_SIZE: &str = "the header has no size";
@@ -38,6 +38,8 @@ pub(super) struct Header {
     pub(super) progressive: bool,
     /// Columns of the blocks that are decoded as one; none where no part can be decoded by itself.
     pub(super) block_columns: Option<u32>,
+    /// Whether the library found something amiss in the header, and went on.
+    pub(super) warned: bool,
 }
 
 /// What to decode.
@@ -58,8 +60,12 @@ pub(super) enum Format {
 
 /// The library's own sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct TurboError(pub(super) String);
+#[error("{text}")]
+pub(super) struct TurboError {
+    pub(super) text: String,
+    /// It went on to the end all the same.
+    pub(super) is_warning: bool,
+}
 
 // SAFETY: the handle is owned by this value only, and the library keeps nothing by thread but the
 // texts of errors that belong to no handle.
@@ -72,7 +78,7 @@ impl Turbo {
     pub(super) fn new(scans_max: u32) -> Result<Self, TurboError> {
         // SAFETY: the call asks nothing of its caller.
         let handle = unsafe { sys::tj3Init(sys::TJINIT_TJINIT_DECOMPRESS as c_int) };
-        let handle = NonNull::new(handle).ok_or_else(|| TurboError("no memory for it".into()))?;
+        let handle = NonNull::new(handle).ok_or_else(|| TurboError::new("no memory for it"))?;
         let turbo = Self { handle };
         let scans_max = c_int::try_from(scans_max).unwrap_or(c_int::MAX);
         turbo.set(sys::TJPARAM_TJPARAM_SCANLIMIT, scans_max)?;
@@ -88,36 +94,36 @@ impl Turbo {
             let (bytes, len) = (encoded.as_ptr(), encoded.len());
             sys::tj3DecompressHeader(self.handle.as_ptr(), bytes, len as sys::size_t)
         };
-        self.check(code)?;
+        let warned = match self.check(code) {
+            Err(error) if error.is_warning => true,
+            checked => checked.map(|()| false)?,
+        };
         let side = |param| u32::try_from(self.get(param)).unwrap_or(0);
         let colours = self.get(sys::TJPARAM_TJPARAM_COLORSPACE);
         let inks = [sys::TJCS_TJCS_CMYK, sys::TJCS_TJCS_YCCK];
         let (width, height) =
             (side(sys::TJPARAM_TJPARAM_JPEGWIDTH), side(sys::TJPARAM_TJPARAM_JPEGHEIGHT));
         if width == 0 || height == 0 {
-            return Err(TurboError(NO_SIZE.into()));
+            return Err(TurboError::new(NO_SIZE));
         }
         let header = Header {
             extent: Extent { width, height },
             four_inks: inks.iter().any(|&ink| ink as c_int == colours),
             progressive: self.get(sys::TJPARAM_TJPARAM_PROGRESSIVE) != 0,
-            block_columns: self.block_columns(),
+            block_columns: self.block_columns(encoded),
+            warned,
         };
         Ok(Frame { turbo: self, encoded, header })
     }
 
-    /// `None` as well for lossless images: the library cannot decode a part of one by itself.
-    fn block_columns(&self) -> Option<u32> {
-        if self.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0 {
+    /// `None` as well for lossless images, and for those whose sampling has no name: the library cannot decode a part
+    /// of one by itself. Names say how components compare: 4:4:4 may have any number of columns.
+    fn block_columns(&self, encoded: &[u8]) -> Option<u32> {
+        let is_lossless = self.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0;
+        if is_lossless || self.get(sys::TJPARAM_TJPARAM_SUBSAMP) == sys::TJSAMP_TJSAMP_UNKNOWN {
             return None;
         }
-        match self.get(sys::TJPARAM_TJPARAM_SUBSAMP) {
-            sys::TJSAMP_TJSAMP_444 | sys::TJSAMP_TJSAMP_GRAY => Some(8),
-            sys::TJSAMP_TJSAMP_440 | sys::TJSAMP_TJSAMP_441 => Some(8),
-            sys::TJSAMP_TJSAMP_422 | sys::TJSAMP_TJSAMP_420 => Some(16),
-            sys::TJSAMP_TJSAMP_411 => Some(32),
-            _ => None,
-        }
+        scan::columns_of_mcu(encoded)
     }
 
     /// Sets what the next call decodes; everything without a window.
@@ -155,8 +161,12 @@ impl Turbo {
         }
         // SAFETY: the handle is alive, and the text it gives ends with a zero and stays as it is
         // until the next call with this handle.
-        let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.handle.as_ptr())) };
-        Err(TurboError(text.to_string_lossy().into_owned()))
+        let (text, code) = unsafe {
+            let handle = self.handle.as_ptr();
+            (CStr::from_ptr(sys::tj3GetErrorStr(handle)), sys::tj3GetErrorCode(handle))
+        };
+        let is_warning = code == sys::TJERR_TJERR_WARNING as c_int;
+        Err(TurboError { text: text.to_string_lossy().into_owned(), is_warning })
     }
 }
 
@@ -164,6 +174,14 @@ impl Drop for Turbo {
     fn drop(&mut self) {
         // SAFETY: the handle is alive and used no more.
         unsafe { sys::tj3Destroy(self.handle.as_ptr()) };
+    }
+}
+
+// === impl TurboError ===
+
+impl TurboError {
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), is_warning: false }
     }
 }
 

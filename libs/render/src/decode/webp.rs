@@ -2,31 +2,113 @@
 
 use std::io::{Cursor, ErrorKind};
 
-use headwater_core::draw::Extent;
+use headwater_core::draw::{CropBox, Extent};
 use image_webp::{DecodingError, WebPDecoder};
 
-use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, admit};
+use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, admit};
+
+/// Name and size of a chunk.
+const CHUNK_HEAD_BYTES: usize = 8;
 
 pub(super) fn decode(
     encoded: &[u8],
     limits: &DecodeLimits,
     canvas: &mut Canvas<'_>,
 ) -> Result<(), DecodeFailure> {
-    let mut decoder = WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))?;
+    let decoder = open(encoded)?;
     let (width, height) = decoder.dimensions();
     let extent = admit(limits, u64::from(width), u64::from(height))?;
     canvas.image.reset(extent);
+    if !decoder.is_animated() {
+        return read(decoder, Wanted::all(extent).window, canvas);
+    }
+    let frame = FirstFrame::of(encoded).ok_or_else(|| DecodeError::corrupt("no first frame"))?;
+    let still = frame.as_file();
+    let decoder = open(&still)?;
+    let (width, height) = decoder.dimensions();
+    let window = CropBox { left: frame.left, top: frame.top, width, height };
+    let is_within =
+        |from: u32, len: u32, all: u32| from.checked_add(len).is_some_and(|end| end <= all);
+    if !is_within(window.left, width, extent.width) || !is_within(window.top, height, extent.height)
+    {
+        return Err(DecodeError::corrupt("its first frame lies outside of the image").into());
+    }
+    // What the frame leaves free is black.
+    canvas.channels(canvas.image.pixels_len()).fill(0);
+    canvas.split(Wanted::all(extent).window);
+    read(decoder, window, canvas)
+}
+
+fn open(encoded: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>, DecodeFailure> {
+    WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))
+}
+
+/// Reads an image that is not animated to a window of the canvas.
+fn read(
+    mut decoder: WebPDecoder<Cursor<&[u8]>>,
+    window: CropBox,
+    canvas: &mut Canvas<'_>,
+) -> Result<(), DecodeFailure> {
     let per_pixel = if decoder.has_alpha() { 4 } else { 3 };
-    let len = canvas.image.pixels_len() / 3 * per_pixel;
+    let len = window.width as usize * window.height as usize * per_pixel;
     decoder.read_image(canvas.channels(len)).map_err(|e| refusal(&e))?;
-    canvas.spread(per_pixel);
+    match per_pixel {
+        // It may write beside a window, where nothing is to change.
+        3 if window.extent() == canvas.image.extent() => canvas.split(window),
+        3 => canvas.convert(window, |pixel: &[u8; 3]| *pixel),
+        _ => canvas.convert(window, |&[red, green, blue, _]| [red, green, blue]),
+    }
     Ok(())
+}
+
+/// The first frame of an animation. libwebp shows it as it is, whatever it says of blending: there is nothing to
+/// blend it with. The crate blends it onto a background.
+struct FirstFrame<'a> {
+    left: u32,
+    top: u32,
+    /// The chunk that holds its colours, `VP8 ` or `VP8L`. Alpha is dropped.
+    chunk: &'a [u8],
+}
+
+// === impl FirstFrame ===
+
+impl<'a> FirstFrame<'a> {
+    fn of(encoded: &'a [u8]) -> Option<Self> {
+        let (_, frame) = chunks(encoded.get(12..)?).find(|(name, _)| *name == b"ANMF")?;
+        let (_, held) = frame.split_at_checked(CHUNK_HEAD_BYTES)?;
+        let place = |from: usize| {
+            let [a, b, c] = *held.get(from..from + 3)?.first_chunk()?;
+            Some(2 * u32::from_le_bytes([a, b, c, 0]))
+        };
+        let (left, top) = (place(0)?, place(3)?);
+        let (_, chunk) =
+            chunks(held.get(16..)?).find(|(name, _)| matches!(*name, b"VP8 " | b"VP8L"))?;
+        Some(Self { left, top, chunk })
+    }
+
+    /// As a file of its own.
+    fn as_file(&self) -> Vec<u8> {
+        let padding: &[u8] = if self.chunk.len() % 2 == 1 { &[0] } else { &[] };
+        let len = (4 + self.chunk.len() + padding.len()) as u32;
+        [b"RIFF", &len.to_le_bytes()[..], b"WEBP", self.chunk, padding].concat()
+    }
+}
+
+/// Chunks in a row: the name, and all of it without the padding.
+fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
+    std::iter::from_fn(move || {
+        let name = rest.first_chunk::<4>()?;
+        let held = u32::from_le_bytes(*rest.get(4..)?.first_chunk()?) as usize;
+        let end = CHUNK_HEAD_BYTES.checked_add(held)?;
+        let chunk = rest.get(..end)?;
+        rest = rest.get(end + held % 2..).unwrap_or_default();
+        Some((name, chunk))
+    })
 }
 
 /// Size that the header says.
 pub(super) fn extent(encoded: &[u8], limits: &DecodeLimits) -> Result<Extent, DecodeFailure> {
-    let decoder = WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))?;
-    let (width, height) = decoder.dimensions();
+    let (width, height) = open(encoded)?.dimensions();
     Ok(admit(limits, u64::from(width), u64::from(height))?)
 }
 

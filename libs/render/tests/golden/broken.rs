@@ -102,3 +102,25 @@ fn crc32(bytes: &[u8]) -> u32 {
         })
     })
 }
+
+/// The decoder of PNG panics at a palette whose length is no multiple of three. That is a verdict on
+/// these bytes, and the next image is decoded.
+#[test]
+fn a_decoder_that_panics_is_a_verdict_on_the_image() {
+    let mut encoded = bytes("decode/palette.png");
+    let at = encoded.windows(4).position(|name| name == b"PLTE").expect("a palette");
+    let len = u32::from_be_bytes(*encoded[at - 4..].first_chunk().expect("its length")) as usize;
+    // Four bytes are left of it.
+    encoded.drain(at + 8..at + 4 + len);
+    encoded[at - 4..at].copy_from_slice(&4u32.to_be_bytes());
+    let crc = crc32(&encoded[at..at + 8]);
+    encoded[at + 8..at + 12].copy_from_slice(&crc.to_be_bytes());
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    match decoder.decode(&encoded).expect_err("a palette without a colour") {
+        DecodeFailure::Bytes(error) => {
+            assert_eq!(error.kind(), DecodeErrorKind::Corrupt, "{error}")
+        }
+        DecodeFailure::Passing { reason } => panic!("no verdict: {reason}"),
+    }
+    decoder.decode(&bytes("decode/palette.png")).expect("the decoder is as good as new");
+}
