@@ -1,5 +1,6 @@
 //! Datasets: their shards found and indexed, each with its manifest.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -182,9 +183,36 @@ pub fn first_place(
     let Some(Formatted { place, format, .. }) = places.first() else {
         return Err(StorageError::NoMatch { pattern: dataset.shards.join(", ") });
     };
-    let outlines = format.outlines(place)?;
+    let outlines = outlines(&**format, place)?;
     let samples = outlines.iter().map(|outline| u64::from(outline.samples)).sum();
     Ok(FirstPlace { places: places.len(), name: place.name(), samples })
+}
+
+/// What a format says of a place. A panic in a reader that is not ours is a fault of the file, and a file that was
+/// never fetched is told from one that is broken.
+fn outlines(format: &dyn Format, place: &Place) -> Result<Vec<Outline>, StorageError> {
+    let unserved =
+        |reason: &str| StorageError::Unserved { name: place.name(), reason: reason.to_owned() };
+    let looked = catch_unwind(AssertUnwindSafe(|| format.outlines(place)));
+    let looked = looked.unwrap_or_else(|_| {
+        Err(unserved(
+            "the reader of its format stopped by a panic: see the log, and leave the file out",
+        ))
+    });
+    looked.map_err(|error| {
+        if is_lfs_pointer(place) {
+            return unserved("it is a pointer of Git LFS, not the file itself: run `git lfs pull`");
+        }
+        error
+    })
+}
+
+/// Whether a file holds no more than where Git LFS keeps its bytes.
+fn is_lfs_pointer(place: &Place) -> bool {
+    const BEGINS: &[u8] = b"version https://git-lfs.github.com/spec/";
+    let head =
+        place.open().and_then(|object| object.read(0..(BEGINS.len() as u64).min(object.bytes())));
+    head.is_ok_and(|head| *head == *BEGINS)
 }
 
 /// The outlines of all places, in their order.
@@ -245,7 +273,7 @@ fn work(
         let Some(origin) = origins.get(at) else {
             return;
         };
-        let outlines = origin.format.outlines(&origin.place);
+        let outlines = outlines(&*origin.format, &origin.place);
         outlines.iter().flatten().for_each(|outline| metrics::indexed(outline.by));
         if send.send((at, outlines)).is_err() {
             return;

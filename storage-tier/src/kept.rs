@@ -22,7 +22,7 @@ use crate::source::{Place, Version};
 /// Ending of the files in which indices are kept.
 pub(crate) const KEPT_ENDING: &str = ".hwidx";
 
-const MAGIC: [u8; 8] = *b"HWINDEX2";
+const MAGIC: [u8; 8] = *b"HWINDEX3";
 /// Magic, stamp, size, digest.
 const HEAD_BYTES: usize = 8 + 2 * 24 + 8 + 16;
 

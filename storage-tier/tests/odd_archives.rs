@@ -92,3 +92,74 @@ async fn sparse_members_are_refused_by_name_in_every_form() {
     let error = open_bytes(&builder.into_inner().unwrap()).await.unwrap_err().to_string();
     assert!(error.contains("`hole.jpg` is stored sparse; write it without"), "{error}");
 }
+
+fn archive(members: &[(&str, &str)]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (name, data) in members {
+        builder.append_data(&mut header(data.len() as u64), name, data.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// As `tar cf a.tar *.jpg *.cls` writes them.
+#[tokio::test]
+async fn a_sample_whose_members_lie_apart_is_refused_by_name() {
+    let apart = archive(&[("0.jpg", "a"), ("1.jpg", "b"), ("0.cls", "0"), ("1.cls", "1")]);
+    let error = open_bytes(&apart).await.unwrap_err().to_string();
+    let said = "the members of sample `0` lie apart, the second part from byte 2048 on";
+    assert!(error.contains(said) && error.contains("headwater datasets pack"), "{error}");
+    // The last one is told as well.
+    let apart = archive(&[("0.jpg", "a"), ("1.jpg", "b"), ("1.cls", "1"), ("0.cls", "0")]);
+    let error = open_bytes(&apart).await.unwrap_err().to_string();
+    assert!(error.contains("sample `0` lie apart"), "{error}");
+    // Of joined archives samples have equal keys, and are whole.
+    let joined =
+        archive(&[("0.jpg", "a"), ("0.cls", "0"), ("1.jpg", "b"), ("0.jpg", "c"), ("0.cls", "2")]);
+    assert_eq!(served(&joined).await.len(), 3);
+}
+
+#[tokio::test]
+async fn what_is_left_out_may_have_any_name() {
+    let mut builder = Builder::new(Vec::new());
+    for name in [&b"caf\xe9"[..], b".caf\xe9.jpg"] {
+        let mut member = header(1);
+        member.as_old_mut().name[..name.len()].copy_from_slice(name);
+        member.set_cksum();
+        builder.append(&member, &b"x"[..]).unwrap();
+    }
+    builder.append_data(&mut header(1), "0.jpg", &b"x"[..]).unwrap();
+    assert_eq!(
+        served(&builder.into_inner().unwrap()).await,
+        [("0".to_owned(), vec![b"x".to_vec()])]
+    );
+}
+
+#[tokio::test]
+async fn a_sparse_member_at_the_end_is_not_taken_for_a_cut() {
+    let mut builder = Builder::new(Vec::new());
+    let size = 1 << 20;
+    let said = [("GNU.sparse.major", &b"1"[..]), ("GNU.sparse.size", &b"1048576"[..])];
+    builder.append_pax_extensions(said).unwrap();
+    let mut member = header(size);
+    member.set_path("hole.jpg").unwrap();
+    member.set_cksum();
+    let mut bytes = builder.into_inner().unwrap();
+    bytes.truncate(bytes.len() - 1024);
+    bytes.extend(member.as_bytes());
+    bytes.extend([7; 512]);
+    let error = open_bytes(&bytes).await.unwrap_err().to_string();
+    assert!(error.contains("`hole.jpg` is stored sparse"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pointer_of_git_lfs_is_told_from_a_broken_file() {
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n",
+        "0".repeat(64)
+    );
+    let error = open_bytes(pointer.as_bytes()).await.unwrap_err().to_string();
+    assert!(error.contains("git lfs pull"), "{error}");
+    let error =
+        open_bytes(&[&b"PK\x03\x04"[..], &[0; 600]].concat()).await.unwrap_err().to_string();
+    assert!(error.contains("zip archive"), "{error}");
+}

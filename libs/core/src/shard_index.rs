@@ -267,6 +267,12 @@ impl ShardIndexBuilder {
         Ok(())
     }
 
+    /// The index of the samples so far.
+    #[must_use]
+    pub fn so_far(&self) -> &ShardIndex {
+        &self.index
+    }
+
     /// The index of all samples added.
     #[must_use]
     pub fn finish(self) -> ShardIndex {

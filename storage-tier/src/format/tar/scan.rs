@@ -5,6 +5,10 @@
 //! that follows the first dot of the file name; members that follow each other and are equal up to
 //! that dot are one sample. A sparse member's bytes do not lie in one piece: it is a fault.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use headwater_core::shard_index::ShardIndexError;
 use headwater_core::{ShardIndex, ShardIndexBuilder, pluralize};
 use headwater_storage_client::{Object, ObjectReader};
 
@@ -65,6 +69,25 @@ struct Samples {
     /// Names of the last whole sample's fields.
     last_fields: Vec<String>,
     pending: Option<Pending>,
+    /// The last sample of each key, by the key's hash.
+    seen: HashMap<u64, u32>,
+    hasher: RandomState,
+}
+
+/// Why the members that were found make no samples.
+enum Refusal {
+    Samples(ShardIndexError),
+    /// One sample's members lie apart.
+    Apart {
+        key: String,
+        at: u64,
+    },
+}
+
+impl From<ShardIndexError> for Refusal {
+    fn from(error: ShardIndexError) -> Self {
+        Self::Samples(error)
+    }
 }
 
 /// Scans a shard. Waits for the disk.
@@ -76,6 +99,10 @@ pub(super) fn scan(object: &dyn Object) -> Result<Scan, StorageError> {
     let head = ObjectReader::new(object, 0).peek(0, BLOCK_BYTES)?;
     if head.is_empty() {
         return Err(StorageError::EmptyFile { name: object.name() });
+    }
+    if head.starts_with(b"PK\x03\x04") {
+        let reason = "it is a zip archive: unpack it, and make shards of its files with `headwater datasets pack`";
+        return Err(StorageError::Unserved { name: object.name(), reason: reason.to_owned() });
     }
     compressed(&head, object).map_or_else(|| scan_from(object, 0), Err)
 }
@@ -104,7 +131,17 @@ fn compressed(bytes: &[u8], object: &dyn Object) -> Option<StorageError> {
 /// As [`scan`], of a file that is an archive, or the end of one, from a byte on. Offsets count from
 /// there.
 pub(super) fn scan_from(object: &dyn Object, base: u64) -> Result<Scan, StorageError> {
-    let samples_error = |source| StorageError::Samples { name: object.name(), source };
+    let refusal = |refusal| match refusal {
+        Refusal::Samples(source) => StorageError::Samples { name: object.name(), source },
+        Refusal::Apart { key, at } => StorageError::Unserved {
+            name: object.name(),
+            reason: format!(
+                "the members of sample `{key}` lie apart, the second part from byte {at} on: write the archive in \
+                 the order of its names (`tar --sort=name`), or make shards of the unpacked images with `headwater \
+                 datasets pack`"
+            ),
+        },
+    };
     let bytes = ObjectReader::new(object, base);
     let mut samples = Samples::default();
     let mut archive = tar::Archive::new(&bytes);
@@ -125,7 +162,7 @@ pub(super) fn scan_from(object: &dyn Object, base: u64) -> Result<Scan, StorageE
             Ok((member, after)) => {
                 end = after;
                 if let Some(member) = member {
-                    samples.add(member).map_err(samples_error)?;
+                    samples.add(member).map_err(refusal)?;
                 }
             }
             Err((key, found)) => {
@@ -141,7 +178,7 @@ pub(super) fn scan_from(object: &dyn Object, base: u64) -> Result<Scan, StorageE
             samples.drop_if_cut(None);
         }
     }
-    samples.flush().map_err(samples_error)?;
+    samples.flush().map_err(refusal)?;
     Ok(Scan { index: samples.index.finish(), starts: samples.starts, fault })
 }
 
@@ -169,12 +206,22 @@ impl Member {
         let header = entry.raw_header_position();
         let (offset, bytes) = (entry.raw_file_position(), entry.size());
         let path = entry.path_bytes();
+        let kind = entry.header().entry_type();
+        let regular = kind.is_file() || kind.is_contiguous();
         let Ok(path) = std::str::from_utf8(&path) else {
             let name = String::from_utf8_lossy(&path).into_owned();
+            if !regular || split(&name).is_none() {
+                return Ok(None);
+            }
             let what = format!("the name of `{name}` is not UTF-8");
             return Err((None, Fault { at: header, what }));
         };
         let split = split(path);
+        // First: its size is that of the whole, holes included.
+        if sparse {
+            let what = format!("`{path}` is stored sparse; write it without `--sparse`");
+            return Err((split.map(|(key, _)| key.to_owned()), Fault { at: header, what }));
+        }
         if offset.checked_add(bytes).is_none_or(|end| end > shard_bytes) {
             let what = format!(
                 "`{path}` has {} from byte {offset}, but the file ends at {shard_bytes}",
@@ -183,12 +230,6 @@ impl Member {
             let key = split.map(|(key, _)| key.to_owned());
             return Err((key, Fault { at: header, what }));
         }
-        if sparse {
-            let what = format!("`{path}` is stored sparse; write it without `--sparse`");
-            return Err((split.map(|(key, _)| key.to_owned()), Fault { at: header, what }));
-        }
-        let kind = entry.header().entry_type();
-        let regular = kind.is_file() || kind.is_contiguous();
         Ok(split.filter(|_| regular).map(|(key, field)| Self {
             key: key.to_owned(),
             field: field.to_owned(),
@@ -250,7 +291,7 @@ fn bad_end(bytes: &ObjectReader<'_>, end: u64) -> Result<Option<Fault>, StorageE
 // === impl Samples ===
 
 impl Samples {
-    fn add(&mut self, member: Member) -> Result<(), headwater_core::shard_index::ShardIndexError> {
+    fn add(&mut self, member: Member) -> Result<(), Refusal> {
         let field = (member.field, member.offset, member.bytes);
         match &mut self.pending {
             Some(pending) if pending.key == member.key => pending.fields.push(field),
@@ -263,7 +304,7 @@ impl Samples {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), headwater_core::shard_index::ShardIndexError> {
+    fn flush(&mut self) -> Result<(), Refusal> {
         let Some(pending) = self.pending.take() else {
             return Ok(());
         };
@@ -273,7 +314,19 @@ impl Samples {
         }
         self.starts.push(pending.start);
         self.last_fields = pending.fields.into_iter().map(|(name, ..)| name).collect();
-        Ok(())
+        let index = self.index.so_far();
+        let hash = self.hasher.hash_one(&pending.key);
+        let before = self.seen.insert(hash, index.samples() - 1);
+        let Some(before) = before.filter(|sample| index.key(*sample) == Some(&pending.key)) else {
+            return Ok(());
+        };
+        // Shards that were joined have samples of one key, with the same fields. Of all images and then all labels each
+        // would make a sample of its own.
+        let mut fields = index.fields(before);
+        if fields.any(|field| self.last_fields.iter().any(|name| name == field.name)) {
+            return Ok(());
+        }
+        Err(Refusal::Apart { key: pending.key, at: pending.start.earliest })
     }
 
     /// Forgets the last sample if the cut may have taken fields of it: the member that was cut is
