@@ -26,6 +26,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+import debian
 import elf
 
 USER = 65532
@@ -129,12 +130,10 @@ def cuda(sysroot: elf.Sysroot, toolkit: Path) -> "tuple[dict[str, Path], dict[st
     for package in ("nvidia_cuda_nvrtc", "nvidia_nvjpeg"):
         for path in toolkit.parents[1].glob(f"{package}-*.dist-info/licenses/*"):
             texts[f"usr/share/doc/{package}/{path.name}"] = path
-    # By this file NVIDIA's runtime knows that the loader looks into Debian's folders.
-    debian = sysroot.folder / "etc/debian_version"
-    return libraries, texts | ({"etc/debian_version": debian} if debian.exists() else {})
+    return libraries, texts
 
 
-def layer(binary: Path, sysroot: elf.Sysroot, extras: "list[tuple[dict, dict]]", notices: "Path | None") -> bytes:
+def layer(image: str, binary: Path, sysroot: elf.Sysroot, toolkit: "Path | None", notices: "Path | None") -> bytes:
     made = Layer()
     for path, mode, owner in (("tmp", 0o1777, 0), ("home/headwater", 0o700, USER)):
         made.folder(path, mode, owner)
@@ -145,13 +144,20 @@ def layer(binary: Path, sysroot: elf.Sysroot, extras: "list[tuple[dict, dict]]",
     made.file("etc/nsswitch.conf", NSSWITCH.encode())
     if CERTIFICATES.exists():
         made.file(str(CERTIFICATES).lstrip("/"), CERTIFICATES.read_bytes())
-    opened: dict[str, Path] = {}
-    for libraries, texts in extras:
-        opened |= libraries
-        for path, source in texts.items():
-            made.file(path, source.read_bytes())
+    extras = [rdma(sysroot)] if "-" in image else []
+    extras += [cuda(sysroot, toolkit)] if toolkit else []
+    opened = {path: source for found, _ in extras for path, source in found.items()}
+    texts = {path: source.read_bytes() for _, found in extras for path, source in found.items()}
+    libraries = sysroot.complete(binary, opened)
+    of_system = [source for source in libraries.values() if not toolkit or toolkit not in source.parents]
+    of_packages, unknown = debian.texts(sysroot.folder, of_system)
+    if unknown:
+        names = ", ".join(path.name for path in unknown)
+        print(f"the image has no licences of {names}: no package of {sysroot.folder} has them", file=sys.stderr)
+    for path, text in sorted({**texts, **of_packages}.items()):
+        made.file(path, text)
     places: dict[Path, str] = {}
-    for path, source in sorted(sysroot.complete(binary, opened).items()):
+    for path, source in sorted(libraries.items()):
         # A driver that stays one file under two names is loaded once; as two files it would not know its own devices.
         first = places.setdefault(source.resolve(), path)
         if first == path:
@@ -165,7 +171,7 @@ def layer(binary: Path, sysroot: elf.Sysroot, extras: "list[tuple[dict, dict]]",
 
 
 def version() -> str:
-    """The tree's: a binary for another processor can't be asked."""
+    """The version of the tree: a binary for another processor can't say its own."""
     return tomllib.loads((TREE / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
 
@@ -255,9 +261,7 @@ def main() -> None:
         notices = None
     processor = elf.read(flags.binary).processor
     sysroot = elf.Sysroot(processor, flags.sysroot)
-    extras = [rdma(sysroot)] if "-" in flags.image else []
-    extras += [cuda(sysroot, flags.cuda)] if flags.cuda else []
-    content = layer(flags.binary, sysroot, extras, notices)
+    content = layer(flags.image, flags.binary, sysroot, flags.cuda, notices)
     if flags.tree:
         with tarfile.open(fileobj=io.BytesIO(content)) as files:
             # As they are, with owners: they were packed above.

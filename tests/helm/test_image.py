@@ -184,6 +184,22 @@ def test_nothing_but_the_program_is_in_the_image(image, images):
     assert f":{NOBODY}:" in (root / "etc" / "passwd").read_text()
 
 
+def test_an_image_names_the_packages_in_it_and_has_their_licences(images):
+    if not shutil.which("dpkg-query"):
+        pytest.skip("SKIP: no dpkg here: an image has no packages of the system")
+    root = images.root("augment-cuda")
+    packages = sorted((root / "var/lib/dpkg/status.d").iterdir())
+    assert {"libc6", "libgcc-s1", "libibverbs1", "ibverbs-providers", "libucx0"} <= {path.name for path in packages}
+    for path in packages:
+        installed = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", path.name], check=True, capture_output=True, text=True).stdout
+        assert f"\nVersion: {installed.strip()}\n" in path.read_text()
+        licence = Path("usr/share/doc", path.name, "copyright")
+        assert (root / licence).read_bytes() == ("/" / licence).read_bytes()
+    for package in ("nvidia_cuda_nvrtc", "nvidia_nvjpeg"):
+        assert "License" in (root / "usr/share/doc" / package / "License.txt").read_text()
+    assert (root / "usr/lib/os-release").read_bytes() == Path("/usr/lib/os-release").read_bytes()
+
+
 def test_the_program_is_stripped(images):
     """Symbols and tables for debuggers are five sixths of what a release build makes."""
     program = images.root("augment") / "usr/bin/headwater"
