@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
-NEEDED, STRINGS, RPATH, RUNPATH = 1, 5, 15, 29
+NEEDED, STRINGS = 1, 5
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Elf:
     processor: Processor
     interpreter: str
     needed: tuple[str, ...]
-    runpath: tuple[str, ...]
 
 
 def read(path: Path) -> Elf:
@@ -55,9 +54,7 @@ def read(path: Path) -> Elf:
         sys.exit(f"{path} ends within its headers")
     texts = next((value for tag, value in entries if tag == STRINGS), 0)
     texts = next((offset + texts - at for offset, at, size in loads if at <= texts < at + size), 0)
-    strings = {kind: [text(data, texts + value) for tag, value in entries if tag == kind] for kind in (NEEDED, RPATH, RUNPATH)}
-    folders = [folder for paths in strings[RUNPATH] or strings[RPATH] for folder in paths.split(":")]
-    return Elf(PROCESSORS[machine], interpreter, tuple(strings[NEEDED]), tuple(folders))
+    return Elf(PROCESSORS[machine], interpreter, tuple(text(data, texts + value) for tag, value in entries if tag == NEEDED))
 
 
 def segments(data: bytes) -> tuple[str, "tuple[int, int] | None", list[tuple[int, int, int]]]:
@@ -102,11 +99,10 @@ class Sysroot:
         # Where loaders of Debian, and those of others, look without being asked. An image has no cache for its loader.
         self.standard = (f"usr/lib/{triple}", f"lib/{triple}", "usr/lib64", "lib64", "usr/lib", "lib")
 
-    def find(self, name: str, runpath: tuple[str, ...] = ()) -> "str | None":
+    def find(self, name: str) -> "str | None":
         """Path of a library within the folder."""
-        for folder in (*(path.strip("/") for path in runpath), *self.standard):
-            path = self.folder / folder / name
-            if path.is_file() and read(path).processor == self.processor:
+        for folder in self.standard:
+            if (self.folder / folder / name).is_file():
                 return f"{folder}/{name}"
         return None
 
@@ -134,7 +130,7 @@ class Sysroot:
             for name in headers.needed:
                 if name in names:
                     continue
-                place = self.find(name, headers.runpath)
+                place = self.find(name)
                 if place is None:
                     sys.exit(f"{path} needs {name}, which {self.folder} does not have")
                 names.add(name)

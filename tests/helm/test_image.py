@@ -130,7 +130,8 @@ def test_both_indices_lead_to_the_same_image_and_digests_hold(image, images):
 
 def test_the_same_inputs_make_the_same_bytes(images, tmp_path):
     again = tmp_path / "again.tar"
-    assert pack("augment", images.program, "--out", again).returncode == 0
+    done = pack("augment", images.program, "--out", again)
+    assert done.returncode == 0, done.stderr
     assert again.read_bytes() == images.archive("augment").read_bytes()
 
 
@@ -162,6 +163,12 @@ def test_every_library_of_an_image_loads_there(image, images):
     for path in libraries:
         said = inside(root, loader, "--list", "/" + str(path.relative_to(root)))
         assert said.returncode == 0 and "not found" not in said.stdout, said.stdout + said.stderr
+
+
+def test_the_compiler_of_kernels_finds_its_other_half(images):
+    (compiler,) = images.root("augment-cuda").glob("usr/**/libnvrtc.so.*")
+    (other,) = set(re.findall(rb"libnvrtc-builtins\.so[.0-9]*[0-9]", compiler.read_bytes()))
+    assert (compiler.parent / other.decode()).is_file()
 
 
 def test_a_driver_with_two_names_stays_one_file(images):
@@ -348,13 +355,15 @@ def test_a_tree_has_the_files_of_the_archive(images, tmp_path):
     for path in tree.glob("**/*"):
         state = path.lstat()
         kind = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
-        found[str(path.relative_to(tree))] = (kind, None if path.is_symlink() else state.st_mode & 0o7777)
+        found[str(path.relative_to(tree))] = (kind, None if path.is_symlink() else state.st_mode & 0o7777, state.st_uid)
     expected = {}
     with tarfile.open(archive) as files, tarfile.open(fileobj=layer(files)) as content:
         for member in content:
             kind = member.linkname if member.issym() else content.extractfile(member).read() if member.isfile() else None
-            expected[member.name] = (kind, None if member.issym() else member.mode)
+            owner = member.uid if os.geteuid() == 0 else os.getuid()
+            expected[member.name] = (kind, None if member.issym() else member.mode, owner)
     assert found == expected
+    assert expected["home/headwater"] == (None, 0o700, NOBODY if os.geteuid() == 0 else os.getuid())
 
 
 def test_versions_are_those_of_the_tree():
