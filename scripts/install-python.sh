@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a Python environment: install-python.sh DIR [wheel|trainers]. With the word `wheel` it has only what builds the
-# wheel, else what the tests need, PyTorch and JAX among it (1.7 GB); with `trainers` also the frameworks of
-# `make test-frameworks`. uv, from PyPI, installs: it loads and
+# Makes a Python environment: install-python.sh DIR [uv|wheel|trainers]. With the word `uv` it has only the installer, with
+# `wheel` what builds the wheel, else what the tests need, PyTorch and JAX among it (1.7 GB); with `trainers` also the
+# frameworks of `make test-frameworks`. uv, from PyPI, installs: it loads and
 # unpacks packages side by side, each once, and keeps them for the next environment.
 set -eu
 
@@ -12,6 +12,7 @@ case $("$dir/bin/uv" --version 2>/dev/null) in
     "uv $uv "*) ;;
     *) "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv" ;;
 esac
+if [ "${2:-}" = uv ]; then exit; fi
 # uv does not read what pip is told of a mirror.
 index=${PIP_INDEX_URL:-$("$dir/bin/python" -m pip config get global.index-url 2>/dev/null || true)}
 if [ -n "$index" ]; then export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"; fi

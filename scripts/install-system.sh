@@ -15,32 +15,80 @@ if [ "$(id -u)" -ne 0 ]; then as_root=sudo; fi
 apt_get() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@"
 }
-install_missing() {
-    echo "installing:$missing"
+
+# The missing packages by the names of Fedora (dnf) or Arch (pacman); cross-compilers have none there.
+renamed() { # renamed dnf|pacman
+    for package in $missing; do
+        case $1:$package in
+            dnf:g++) echo gcc-c++ ;;
+            dnf:python3*) echo python3 ;;
+            dnf:libzmq3-dev) echo zeromq-devel ;;
+            pacman:g++) echo gcc ;;
+            pacman:python3*) echo python ;;
+            pacman:libzmq3-dev) echo zeromq ;;
+            *:openmpi-bin) echo openmpi ;;
+            *) echo "$package" ;;
+        esac
+    done | sort -u | paste -sd ' ' -
+}
+
+install_missing() { # fails, and says what to do, where it cannot
     if ! command -v apt-get >/dev/null 2>&1; then
-        echo "no apt-get here: install$missing by hand" >&2
+        if command -v dnf >/dev/null 2>&1; then
+            by="dnf install $(renamed dnf)"
+        elif command -v pacman >/dev/null 2>&1; then
+            by="pacman -S --needed $(renamed pacman)"
+        else
+            by="install what Debian calls$missing"
+        fi
+        echo "packages are missing, and apt-get is not here to install them. As root: $by" >&2
         return 1
     fi
+    if [ -n "$as_root" ] && ! command -v sudo >/dev/null 2>&1; then
+        echo "packages are missing, and only root can install them. As root: apt-get install$missing" >&2
+        return 1
+    fi
+    echo "installing:$missing"
     # Without news of packages, those that are known may do.
     apt_get update || true
     # shellcheck disable=SC2086  # The list is words.
-    apt_get install -y --no-install-recommends $missing
+    apt_get install -y --no-install-recommends $missing || {
+        echo "cannot install packages that are missing. As root: apt-get install$missing" >&2
+        return 1
+    }
 }
 
-# The two programs of Debian's package, which check the alerts. The package itself starts a server.
-prometheus() {
-    command -v prometheus >/dev/null 2>&1 && command -v promtool >/dev/null 2>&1 && return
+# Packages that start a server or change the kernel's settings when they are installed: only programs are taken.
+programs_of() { # programs_of PACKAGE PROGRAM..
+    package=$1
+    shift
+    lacking=
+    for program in "$@"; do command -v "$program" >/dev/null 2>&1 || lacking=1; done
+    [ -n "$lacking" ] || return 0
     unpacked=$(mktemp -d) || return
     chmod 755 "$unpacked"
     (
         cd "$unpacked" &&
-            { apt-get -qq download prometheus 2>/dev/null || { apt_get update && apt-get -qq download prometheus; }; } &&
-            dpkg-deb --extract prometheus_*.deb . &&
-            install usr/bin/promtool usr/bin/prometheus /usr/local/bin
+            { apt-get -qq download "$package" 2>/dev/null || { apt_get update && apt-get -qq download "$package"; }; } &&
+            dpkg-deb --extract "$package"_*.deb . &&
+            for program in "$@"; do $as_root install "usr/bin/$program" /usr/local/bin || exit; done
     )
     status=$?
     rm -rf "$unpacked"
     return $status
+}
+
+emulator() { programs_of qemu-user-static qemu-aarch64-static; }
+
+# For what only some tests or a faster build need. Nobody is asked for a password for that.
+install_or_do_without() { # install_or_do_without CONSEQUENCE
+    if [ -z "$missing" ]; then
+        return
+    elif [ -z "$as_root" ] && command -v apt-get >/dev/null 2>&1; then
+        install_missing || echo "cannot install$missing: $1" >&2
+    else
+        echo "packages are missing that root can install on Debian:$missing: $1" >&2
+    fi
 }
 
 need cc gcc
@@ -55,15 +103,15 @@ python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3
 [ -z "$missing" ] || install_missing
 
 # install-system.sh zeromq: what `make test` need not compile then.
-if [ "${1:-}" = zeromq ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+if [ "${1:-}" = zeromq ]; then
     missing=
     [ -e /usr/include/zmq.h ] || missing="$missing libzmq3-dev"
-    [ -z "$missing" ] || install_missing || echo "cannot install$missing: it is compiled" >&2
+    install_or_do_without "ZeroMQ is compiled"
 fi
 
 # install-system.sh tests: what tests of deployments need besides. Only root can run them, and they
 # say that they are skipped where something is missing.
-if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+if [ "${1:-}" = tests ]; then
     missing=
     need slurmctld slurmctld
     need slurmd slurmd
@@ -90,10 +138,17 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need ibv_devinfo ibverbs-utils
     need ib_write_bw perftest
     ls /etc/libibverbs.d/rxe.driver >/dev/null 2>&1 || missing="$missing ibverbs-providers"
-    if [ -n "$missing" ]; then
-        install_missing || echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
+    # Images of another processor.
+    need aarch64-linux-gnu-ld binutils-aarch64-linux-gnu
+    for pair in libc.so.6:libc6 libgcc_s.so.1:libgcc-s1 libstdc++.so.6:libstdc++6; do
+        [ -e "/usr/aarch64-linux-gnu/lib/${pair%:*}" ] || missing="$missing ${pair#*:}-arm64-cross"
+    done
+    install_or_do_without "tests that need them are skipped"
+    if [ -z "$as_root" ]; then
+        # They check the alerts.
+        programs_of prometheus promtool prometheus || echo "cannot take promtool from prometheus: tests that need it are skipped" >&2
+        emulator || echo "cannot take qemu-aarch64-static from qemu-user-static: tests that need it are skipped" >&2
     fi
-    prometheus || echo "SKIP: cannot install prometheus: tests that need it are skipped" >&2
 fi
 
 # install-system.sh frameworks: what `make test-frameworks` needs besides.
@@ -125,8 +180,8 @@ fi
 if [ "${1:-}" = arm ]; then
     missing=
     need aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
-    need qemu-aarch64-static qemu-user-static
     [ -z "$missing" ] || install_missing
+    emulator || { echo "qemu-aarch64-static is missing: take it from Debian's package qemu-user-static" >&2 && exit 1; }
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -1,6 +1,7 @@
 #!/bin/sh
 # 64-bit ARM, in an emulator: run.sh WHEELS. First every NEON twin against the plain operation. Then the
-# programs of both wheels in WHEELS make one epoch of the photographs, which is the same to the last byte.
+# programs of both wheels in WHEELS make one epoch of the photographs, which is the same to the last byte, and the one
+# for ARM starts in an image for ARM, which needs root.
 # Needs gcc-aarch64-linux-gnu and qemu-user-static, which `scripts/install-system.sh arm` installs.
 set -eu
 
@@ -38,6 +39,12 @@ epoch() { # epoch ARCH COMMAND..: one epoch, and its line with the hash of all b
     grep '^epoch 0: .* hash ' "$work/report-$arch"
 }
 
+image() { # image PROGRAM: its version, said in an image by an ordinary user
+    ../../scripts/image.py augment --binary "$1" --tree "$work/image" >&2
+    cp "$(command -v qemu-aarch64-static)" "$work/image/"
+    env -i "$(command -v chroot)" --userspec=65532:65532 "$work/image" /qemu-aarch64-static /usr/bin/headwater --version
+}
+
 twins
 here=$(program x86_64)
 there=$(program aarch64)
@@ -48,5 +55,15 @@ emulated=$(epoch aarch64 $emulator "$there")
 echo "aarch64  $emulated"
 if [ "$emulated" != "$expected" ]; then
     echo "the epoch is another one on aarch64" >&2
+    exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+    echo "SKIP: chroot needs root: the image for ARM is not started"
+    exit
+fi
+version=$(image "$there")
+echo "image    $version"
+if [ "$version" != "$("$here" --version)" ]; then
+    echo "the image for ARM does not start" >&2
     exit 1
 fi
