@@ -219,6 +219,6 @@ k) shift && kubectl_admin "$@" ;;
 cut) ip -n $prefix-fab link set "v-$2" down ;;
 mend) ip -n $prefix-fab link set "v-$2" up ;;
 # Ends the name service.
-forget-names) end names ;;
+forget-names) end names && rm -f "$state/pid/names" ;;
 *) echo "usage: $0 start|stop|exec NODE COMMAND..|k ARGUMENTS..|cut NODE|mend NODE|forget-names" >&2 && exit 2 ;;
 esac

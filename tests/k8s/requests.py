@@ -8,21 +8,28 @@ watch. Exit status 1 where a pod lists without watching, or nobody asked.
 import json
 import sys
 from collections import defaultdict
+from datetime import datetime
 from urllib.parse import parse_qs, urlsplit
 
-asked = defaultdict(lambda: defaultdict(set))
+requests = {}
 for text in open(sys.argv[1]):
     event = json.loads(text)
-    if event["responseStatus"]["code"] != 200:
+    # A watch that goes on has only been received.
+    requests.setdefault(event["auditID"], event).update(event)
+asked = defaultdict(lambda: defaultdict(list))
+for event in requests.values():
+    if event.get("responseStatus", {}).get("code", 200) == 404:
         # Older clusters do not know the newer API, which is asked for first.
         continue
     (service,) = parse_qs(urlsplit(event["requestURI"]).query)["labelSelector"]
-    asked[event["sourceIPs"][0], service][event["verb"]].add(event["auditID"])
+    time = datetime.fromisoformat(event["requestReceivedTimestamp"].rstrip("Z"))
+    asked[event["sourceIPs"][0], service][event["verb"]].append(time)
 if not asked:
     sys.exit("nobody asked for endpoint slices")
 for (address, service), verbs in sorted(asked.items()):
     lists, watches = len(verbs["list"]), len(verbs["watch"])
-    print(f"{address} {service}: {lists} lists, {watches} watches")
+    since = (datetime.utcnow() - min(verbs["list"])).total_seconds()
+    print(f"{address} {service}: {lists} lists, {watches} watches in {since:.0f} s")
     # The last list may have been the end of its pod.
     if not watches or lists > watches + 1:
         sys.exit(f"{address} lists {service} {lists} times and watches {watches} times")

@@ -201,8 +201,32 @@ a_client_reads_what_is_published() {
 replicas() { k get deployment hw-headwater-augment-cpu -o 'jsonpath={.spec.replicas}'; }
 replicas_are() { [ "$(replicas)" -ge "$1" ] && [ "$(replicas)" -le "$2" ]; }
 
-# Nobody has a name service here: pods find each other by the slices of the Services.
-the_autoscaler_scales_and_slices_lead() {
+# Nobody has a name service from here on: pods find each other by the slices of the Services.
+slices_lead_while_workers_come_and_go() {
+    scene "${FUNCNAME[0]}" "$step_ms" 0
+    $here/cluster.sh forget-names
+    local number before slices=(--set "discovery=endpointSlices")
+    chart --wait --timeout 120s "${slices[@]}"
+    chart "${slices[@]}" --set job.enabled=true
+    after_batches 4
+    before=$(k get pods -l $ranks -o name)
+    for number in 3 1 2; do
+        chart "${slices[@]}" --set job.enabled=true,augment.cpu.replicas="$number"
+        workers_are "$number"
+        after_batches $(($(lines) + 4))
+    done
+    [ "$before" = "$(k get pods -l $ranks -o name)" ] || fail "an upgrade put other ranks in place of the running ones"
+    "$python" $here/requests.py "$K8S_HOME/cluster/log/audit.log"
+    # By the account of the chart, and no more than that.
+    k auth can-i --as system:serviceaccount:default:hw-headwater watch endpointslices.discovery.k8s.io >/dev/null ||
+        fail "the pods' account may not watch slices"
+    ! k auth can-i --as system:serviceaccount:default:hw-headwater list secrets >/dev/null || fail "it may list Secrets"
+    chart "${slices[@]}" --set job.enabled=false --wait --timeout 120s
+    until_true 120 "the ranks end" ranks_are_gone
+    "$python" $here/compare.py --so-far "$work/epochs.jsonl" "$out"/*.jsonl
+}
+
+the_autoscaler_scales() {
     scene "${FUNCNAME[0]}" 0 "$epochs"
     $here/cluster.sh forget-names
     local slow=(--set "discovery=endpointSlices" --set-string augment.cpu.resources.limits.cpu=150m
@@ -215,16 +239,11 @@ the_autoscaler_scales_and_slices_lead() {
     k rollout status deployment/hw-headwater-augment-cpu --timeout=60s
     job_ends_as epochs ""
     until_true 120 "workers go when nobody waits" replicas_are 1 1
-    "$python" $here/requests.py "$K8S_HOME/cluster/log/audit.log"
-    # By the account of the chart, and no more than that.
-    k auth can-i --as system:serviceaccount:default:hw-headwater list endpointslices.discovery.k8s.io >/dev/null ||
-        fail "the pods' account may not list slices"
-    ! k auth can-i --as system:serviceaccount:default:hw-headwater list secrets >/dev/null || fail "it may list Secrets"
 }
 
 scenes=(workers_come_and_go ranks_and_workers_share_memory each_rank_has_a_worker_in_its_pod a_node_is_cut_off
     a_node_is_drained_and_a_rank_evicted tiers_are_upgraded_and_rolled_back a_new_chart_leaves_the_ranks_alone
-    a_client_reads_what_is_published the_autoscaler_scales_and_slices_lead)
+    a_client_reads_what_is_published slices_lead_while_workers_come_and_go the_autoscaler_scales)
 [ $# -eq 0 ] || scenes=("$@")
 
 $here/build.sh
