@@ -117,5 +117,8 @@ def test_sidecars_end_with_their_rank_on_old_and_new_clusters():
     for old in of_kind(objects_of(what, "1.28.0"), "Job"):
         trainer, worker = old["spec"]["template"]["spec"]["containers"]
         ports = {port["name"]: port["containerPort"] for port in trainer["ports"]}
-        assert worker["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": ports["metrics"]}
+        # It may be asked for before the rank is there, and not be ended for that.
+        for kind in ("startupProbe", "livenessProbe"):
+            assert worker[kind]["httpGet"] == {"path": "/healthz", "port": ports["metrics"]}
+        assert worker["startupProbe"]["failureThreshold"] >= trainer["startupProbe"]["failureThreshold"]
         assert "restartPolicy" not in worker

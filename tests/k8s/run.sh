@@ -157,9 +157,9 @@ tiers_are_upgraded_and_rolled_back() {
     "$python" $here/compare.py --so-far "$work/epochs.jsonl" "$out"/*.jsonl
 }
 
-# As the next release would come: another version of the chart, other images and labels. There is no image `next` of the
-# receiver, which the ranks would wait for in vain.
-a_new_chart_leaves_the_ranks_alone() {
+# As the next release would come: another version of the chart, other images and labels. The receiver has no image
+# `next`, so ranks that were made anew could not start.
+a_new_chart_keeps_the_ranks() {
     scene "${FUNCNAME[0]}" "$step_ms" 0
     local tier before later=$work/later
     rm -rf "$later"
@@ -242,7 +242,7 @@ the_autoscaler_scales() {
 }
 
 scenes=(workers_come_and_go ranks_and_workers_share_memory each_rank_has_a_worker_in_its_pod a_node_is_cut_off
-    a_node_is_drained_and_a_rank_evicted tiers_are_upgraded_and_rolled_back a_new_chart_leaves_the_ranks_alone
+    a_node_is_drained_and_a_rank_evicted tiers_are_upgraded_and_rolled_back a_new_chart_keeps_the_ranks
     a_client_reads_what_is_published slices_lead_while_workers_come_and_go the_autoscaler_scales)
 [ $# -eq 0 ] || scenes=("$@")
 

@@ -32,21 +32,29 @@ true
     {{- include "headwater.env.threads" (list $root $sidecar.resources) | nindent 4 }}
   ports:
     - {name: worker-metrics, containerPort: {{ $sidecar.metricsPort }}}
+  {{- if $native }}
   startupProbe:
     httpGet: {path: /readyz, port: worker-metrics}
     periodSeconds: 2
     failureThreshold: {{ div (add $root.Values.augment.startupSeconds 1) 2 }}
   livenessProbe:
-    {{- if $native }}
     httpGet: {path: /healthz, port: worker-metrics}
     periodSeconds: 20
-    {{- else }}
-    {{- /* Its rank's: a pod here ends when all of its containers have, and this one is asked to end when its rank has. */}}
-    httpGet: {path: /healthz, port: {{ $root.Values.monitoring.port }}}
-    periodSeconds: 5
-    {{- end }}
     failureThreshold: 6
     timeoutSeconds: 5
+  {{- else }}
+  {{- /* Both ask the rank: a pod here ends when all of its containers have, so this one is asked to end when its rank, which
+         may be started later, has ended. */}}
+  startupProbe:
+    httpGet: {path: /healthz, port: {{ $root.Values.monitoring.port }}}
+    periodSeconds: 2
+    failureThreshold: 300
+  livenessProbe:
+    httpGet: {path: /healthz, port: {{ $root.Values.monitoring.port }}}
+    periodSeconds: 5
+    failureThreshold: 6
+    timeoutSeconds: 5
+  {{- end }}
   resources:
     {{- toYaml $sidecar.resources | nindent 4 }}
   securityContext:
