@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -13,6 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "headwater"
 HELM = Path(sys.executable).with_name("helm")
 CASES = sorted(path.name.removesuffix("-values.yaml") for path in CHART.glob("ci/*-values.yaml"))
+
+# Schemas are known from 1.25 on; the chart renders for 1.20 too.
+OLDEST, NEWEST = "1.25", "1.37"
+VERSIONS = ["1.20.2", f"{OLDEST}.0", f"{NEWEST}.0"]
 
 # What operators add to a cluster; the versions of the core APIs follow from its version.
 OPERATORS = ["monitoring.coreos.com/v1", "keda.sh/v1alpha1", "cert-manager.io/v1"]
@@ -23,14 +28,20 @@ def helm(*args: str | Path) -> subprocess.CompletedProcess:
 
 
 @functools.cache
-def render(case: str, version: str = "1.37.0", *more: str) -> list[dict]:
+def render(case: str | None, version: str = "1.37.0", *more: str) -> list[dict]:
     """Objects of the chart with the values of a case, for a cluster of a version. Not to be changed."""
     apis = [flag for api in OPERATORS for flag in ("--api-versions", api)]
-    values = CHART / "ci" / f"{case}-values.yaml"
-    flags = ["--namespace", "ml", "--kube-version", version, *apis, "--values", values, *more]
+    values = ["--values", CHART / "ci" / f"{case}-values.yaml"] if case else []
+    flags = ["--namespace", "ml", "--kube-version", version, *apis, *values, *more]
     done = helm("template", "run", CHART, *flags)
     assert done.returncode == 0, done.stderr
     return [entry for entry in yaml.safe_load_all(done.stdout) if entry]
+
+
+def validate(entry: dict, version: str) -> None:
+    """Compares an object with the schema of a cluster's version; of operators' objects there is none."""
+    if entry["apiVersion"] not in OPERATORS:
+        kubernetes_validate.validate(entry, version, strict=True)
 
 
 def refusal(*flags: str, case: str | None = "defaults") -> str:

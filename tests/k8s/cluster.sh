@@ -87,7 +87,8 @@ YAML
         --kubelet-preferred-address-types=InternalIP --service-cluster-ip-range=10.96.0.0/16 \
         --token-auth-file="$state/tokens.csv" --authorization-mode=RBAC --allow-privileged=true \
         --service-account-issuer=https://test --service-account-signing-key-file="$state/sa.key" \
-        --service-account-key-file="$state/sa.key" --enable-aggregator-routing=true
+        --service-account-key-file="$state/sa.key" --enable-aggregator-routing=true \
+        --audit-policy-file="$here/audit.yaml" --audit-log-path="$state/log/audit.log"
     until_true 60 'the API server' kubectl_admin get --raw /readyz
     background controllers ctl "$bin/kube-controller-manager" --kubeconfig="$state/kubeconfig" \
         --service-account-private-key-file="$state/sa.key" --root-ca-file="$state/certs/apiserver.crt" \
@@ -218,6 +219,6 @@ k) shift && kubectl_admin "$@" ;;
 cut) ip -n $prefix-fab link set "v-$2" down ;;
 mend) ip -n $prefix-fab link set "v-$2" up ;;
 # Ends the name service.
-forget-names) end names ;;
+forget-names) end names && rm -f "$state/pid/names" ;;
 *) echo "usage: $0 start|stop|exec NODE COMMAND..|k ARGUMENTS..|cut NODE|mend NODE|forget-names" >&2 && exit 2 ;;
 esac

@@ -19,7 +19,12 @@ fail() {
 }
 k() { $here/cluster.sh k -n default "$@"; }
 helm() { $here/cluster.sh exec ctl "$helm" --kubeconfig "$K8S_HOME/cluster/kubeconfig" "$@"; }
-chart() { helm upgrade --install hw helm/headwater --values "$work/values.yaml" "$@" >/dev/null; }
+chart() { chart_in helm/headwater "$@"; }
+chart_in() { # chart_in FOLDER OPTIONS..
+    local folder=$1
+    shift
+    helm upgrade --install hw "$folder" --values "$work/values.yaml" "$@" >/dev/null
+}
 
 # until_true SECONDS WHAT COMMAND..: waits for a condition.
 until_true() {
@@ -55,12 +60,26 @@ job_ends_as() { # job_ends_as REFERENCE PODS
     "$python" $here/compare.py "$work/$1.jsonl" "$out"/*.jsonl
 }
 
+# The running ranks have taken bytes through shared memory.
+ranks_share_memory() {
+    local address
+    for address in $(k get pods -l $ranks -o 'jsonpath={.items[*].status.podIP}'); do
+        $here/cluster.sh exec ctl "$python" $here/metric.py "$address:9400" \
+            'headwater_receiver_bytes_total{link="shm"}' 1+
+    done
+}
+
 # Each rank has so many workers.
 workers_are() {
     local address
     for address in $(k get pods -l $ranks -o 'jsonpath={.items[*].status.podIP}'); do
         $here/cluster.sh exec ctl "$python" $here/metric.py "$address:9400" headwater_receiver_workers "$1"
     done
+}
+
+evict() { # evict POD: as a drain and a scheduler that makes room do
+    local kind='{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"'$1'","namespace":"default"}}'
+    k create --raw "/api/v1/namespaces/default/pods/$1/eviction" -f - <<<"$kind" >/dev/null
 }
 
 # Images of the pods of a component, each once; those that end already are left out.

@@ -71,15 +71,15 @@ receiver:
   checkpoint_dir: /var/lib/headwater/checkpoints
   resume: true
   {{- end }}
-  {{- include "headwater.config.tiers" . | nindent 2 }}
-{{ include "headwater.config.links" (list . .Values.job.linkPort) }}
+  {{- include "headwater.config.tiers" (list . "receiver") | nindent 2 }}
+{{ include "headwater.config.links" (list . .Values.job.linkPort "receiver") }}
 {{- end -}}
 
-{{/* Where receivers listen: list ROOT PORT. */}}
+{{/* Where receivers listen: list ROOT PORT COMPONENT. */}}
 {{- define "headwater.config.links" -}}
 links:
   tcp_listen: 0.0.0.0:{{ index . 1 }}
-  {{- if (index . 0).Values.sharedMemory.socketHostPath }}
+  {{- if include "headwater.shares" (list (index . 0) (index . 2)) }}
   shm_socket_dir: /run/headwater
   {{- end }}
 {{- end -}}
@@ -95,8 +95,8 @@ receiver:
   checkpoint_dir: /var/lib/headwater/checkpoints
   resume: true
   {{- end }}
-  {{- include "headwater.config.tiers" . | nindent 2 }}
-{{ include "headwater.config.links" (list . $publish.linkPort) }}
+  {{- include "headwater.config.tiers" (list . "publish") | nindent 2 }}
+{{ include "headwater.config.links" (list . $publish.linkPort "publish") }}
 publish:
   urls:
     {{- if $publish.losslessClients }}
@@ -106,17 +106,44 @@ publish:
     {{- end }}
 {{- end -}}
 
-{{/* Where a receiver finds the other tiers. */}}
+{{/* Where a receiver finds the other tiers, and by which links: list ROOT COMPONENT. */}}
 {{- define "headwater.config.tiers" -}}
+{{- $root := index . 0 -}}
+{{- $tier := $root.Values.augment -}}
+{{- $sidecar := include "headwater.sidecar" . -}}
 workers:
-  {{- include "headwater.addresses.augment" . | nindent 2 }}
-{{- if .Values.storage.enabled }}
+  {{- if $sidecar }}
+  - 127.0.0.1:{{ $tier.port }}
+  {{- end }}
+  {{- if or (not $sidecar) $tier.cpu.enabled $tier.gpu.enabled }}
+  {{- include "headwater.addresses.augment" $root | nindent 2 }}
+  {{- end }}
+{{- if $root.Values.storage.enabled }}
 storage:
-  {{- include "headwater.addresses.storage" . | nindent 2 }}
+  {{- include "headwater.addresses.storage" $root | nindent 2 }}
 {{- end }}
-{{- if not .Values.sharedMemory.socketHostPath }}
-links: [tcp]
-{{- end }}
+links:
+  {{- if include "headwater.shares" . }}
+  - shm
+  {{- end }}
+  {{- if $root.Values.rdma.enabled }}
+  - rdma
+  {{- end }}
+  - tcp
+{{- end -}}
+
+{{/* Whether a component's pods have a worker of their own: list ROOT COMPONENT. */}}
+{{- define "headwater.sidecar" -}}
+{{- if and (index . 0).Values.sharedMemory.sidecar.enabled (eq (index . 1) "receiver") -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Whether links of a component may go through shared memory: list ROOT COMPONENT. */}}
+{{- define "headwater.shares" -}}
+{{- if or (index . 0).Values.sharedMemory.socketHostPath (include "headwater.sidecar" .) -}}
+true
+{{- end -}}
 {{- end -}}
 
 {{/* The file of one tier: list ROOT TIER. */}}
@@ -159,6 +186,20 @@ links: [tcp]
 {{- end -}}
 {{- if and (not .Values.storage.enabled) (or .Values.job.enabled .Values.publish.enabled) (not (include "headwater.configured" (list . "receiver" "storage"))) -}}
 {{- fail "storage.enabled is false: set config.receiver.storage to the nodes there are" -}}
+{{- end -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" (include "headwater.fullname" .)) -}}
+{{- fail (printf "the objects would be called %q, and a Service's name begins with a letter and has only a-z, 0-9 and -: set fullnameOverride" (include "headwater.fullname" .)) -}}
+{{- end -}}
+{{- $shared := .Values.sharedMemory -}}
+{{- if and $shared.sidecar.enabled $shared.socketHostPath -}}
+{{- fail "sharedMemory.sidecar.enabled and sharedMemory.socketHostPath: choose one, a folder of the pod or one of the node" -}}
+{{- end -}}
+{{- if and $shared.sidecar.enabled .Values.job.enabled (not .Values.job.probes) (not (include "headwater.sidecar.native" .)) -}}
+{{- fail "sharedMemory.sidecar.enabled with job.probes=false needs Kubernetes 1.29: an older cluster ends the worker when the rank stops serving /healthz, which only job.probes promises" -}}
+{{- end -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- if and $policy.enabled $policy.restrictEgress (eq .Values.discovery "endpointSlices") (not $policy.apiServer) -}}
+{{- fail "networkPolicy.restrictEgress with discovery=endpointSlices: say in networkPolicy.apiServer where the API server is, as in [{ipBlock: {cidr: 10.0.0.1/32}}] (kubectl get endpoints kubernetes)" -}}
 {{- end -}}
 {{- $tls := .Values.security.tls -}}
 {{- if and $tls.enabled (not $tls.certManager.enabled) (not $tls.existingSecret) -}}

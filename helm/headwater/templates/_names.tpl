@@ -26,7 +26,8 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels of an object: list ROOT COMPONENT; an empty component for what belongs to no tier. */}}
+{{/* Labels of an object: list ROOT COMPONENT; an empty component for what belongs to no tier. Pods carry only those
+     that select them: one that changes with the chart's version would replace every pod. */}}
 {{- define "headwater.labels" -}}
 {{- $root := index . 0 -}}
 {{ include "headwater.selector" . }}
@@ -45,8 +46,23 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- index . 2 -}}
 {{- else -}}
 {{- $image := $root.Values.image -}}
-{{- printf "%s/headwater-%s:%s" $image.registry (index . 1) (default $root.Chart.AppVersion $image.tag) -}}
+{{- $place := printf "%s/headwater-%s:%s" $image.registry (index . 1) (default $root.Chart.AppVersion $image.tag) -}}
+{{- with index $image.digests (index . 1) -}}
+{{- $place = printf "%s@%s" $place . -}}
 {{- end -}}
+{{- $place -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Names of images that have what a tier's devices need. */}}
+{{- define "headwater.image.receiver" -}}
+{{- ternary "receiver-rdma" "receiver" .Values.rdma.enabled -}}
+{{- end -}}
+
+{{/* list ROOT FLAVOUR */}}
+{{- define "headwater.image.augment" -}}
+{{- $cpu := ternary "augment-rdma" "augment" (index . 0).Values.rdma.enabled -}}
+{{- ternary "augment-cuda" $cpu (eq (index . 1) "gpu") -}}
 {{- end -}}
 
 {{- define "headwater.serviceAccount" -}}

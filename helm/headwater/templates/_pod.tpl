@@ -6,9 +6,6 @@ readOnlyRootFilesystem: true
 runAsNonRoot: true
 capabilities:
   drop: [ALL]
-  {{- if . }}
-  add: [IPC_LOCK]
-  {{- end }}
 {{- end -}}
 
 {{/* Head of a pod's spec: dict root, tier (its values), pool (values of its flavour, or the same),
@@ -24,6 +21,8 @@ securityContext:
   runAsUser: {{ $ids.runAsUser }}
   runAsGroup: {{ $ids.runAsGroup }}
   fsGroup: {{ $ids.fsGroup }}
+  {{- /* Else every file of a volume is given to the group again at each start. */}}
+  fsGroupChangePolicy: OnRootMismatch
   {{- with $ids.supplementalGroups }}
   supplementalGroups: {{ toJson . }}
   {{- end }}
@@ -80,7 +79,7 @@ topologySpreadConstraints:
 {{- $root := index . 0 -}}
 {{- $tier := index . 2 -}}
 labels:
-  {{- include "headwater.labels" (list $root (index . 1)) | nindent 2 }}
+  {{- include "headwater.selector" (list $root (index . 1)) | nindent 2 }}
   {{- with index . 3 }}
   headwater/flavour: {{ . }}
   {{- end }}
@@ -101,6 +100,18 @@ annotations:
   valueFrom:
     fieldRef:
       fieldPath: {{ index . 3 }}
+{{- end }}
+{{- end -}}
+
+{{/* Threads of a worker, list ROOT RESOURCES. The program counts the cores of its CPU limit; without one it would count all
+     of the node and keep buffers for each. */}}
+{{- define "headwater.env.threads" -}}
+{{- $resources := index . 1 -}}
+{{- $configured := hasKey (default dict (index . 0).Values.config.augment) "threads" -}}
+{{- if not (or $configured (hasKey (default dict $resources.limits) "cpu") (not (hasKey (default dict $resources.requests) "cpu"))) -}}
+- name: HEADWATER_AUGMENT__THREADS
+  valueFrom:
+    resourceFieldRef: {resource: requests.cpu}
 {{- end }}
 {{- end -}}
 
@@ -141,10 +152,11 @@ livenessProbe:
 {{- toYaml $resources -}}
 {{- end -}}
 
-{{/* Mounts of a tier: dict root, tier, data, links (whether links end here). */}}
+{{/* Mounts of a container: dict root, tier, component, data, links (whether links end here), file (of the volume `config`,
+     where it is not the component's). */}}
 {{- define "headwater.mounts" -}}
 {{- $values := .root.Values -}}
-- {name: config, mountPath: /etc/headwater/headwater.toml, subPath: headwater.toml, readOnly: true}
+- {name: config, mountPath: /etc/headwater/headwater.toml, subPath: {{ default "headwater.toml" .file }}, readOnly: true}
 - {name: tmp, mountPath: /tmp}
 {{- if $values.security.token.enabled }}
 - {name: token, mountPath: /etc/headwater/token, readOnly: true}
@@ -156,7 +168,7 @@ livenessProbe:
 - {name: data, mountPath: {{ $values.data.mountPath }}, readOnly: true}
 {{- end }}
 {{- if .links }}
-{{- if $values.sharedMemory.socketHostPath }}
+{{- if include "headwater.shares" (list .root .component) }}
 - {name: sockets, mountPath: /run/headwater}
 {{- end }}
 {{- if and $values.rdma.enabled $values.rdma.hugepages.amount }}
@@ -176,6 +188,9 @@ livenessProbe:
     name: {{ include "headwater.fullname" .root }}
     items:
       - {key: {{ .component }}.toml, path: headwater.toml}
+      {{- if include "headwater.sidecar" (list .root .component) }}
+      - {key: augment.toml, path: augment.toml}
+      {{- end }}
 - name: tmp
   emptyDir: {}
 {{- if $values.security.token.enabled }}
@@ -197,9 +212,13 @@ livenessProbe:
   {{- toYaml $values.data.volume | nindent 2 }}
 {{- end }}
 {{- if .links }}
-{{- with $values.sharedMemory.socketHostPath }}
+{{- if include "headwater.shares" (list .root .component) }}
 - name: sockets
+  {{- with $values.sharedMemory.socketHostPath }}
   hostPath: {path: {{ . }}, type: Directory}
+  {{- else }}
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+  {{- end }}
 {{- end }}
 {{- if and $values.rdma.enabled $values.rdma.hugepages.amount }}
 - name: hugepages
