@@ -85,6 +85,10 @@ pub struct DatasetConfig {
     /// class is the folder.
     #[serde(default)]
     pub labels: String,
+    /// Names of the classes in the order of their numbers, for folders of images and labels that are texts. Empty: those
+    /// that there are, sorted.
+    #[serde(default)]
+    pub classes: Vec<String>,
     /// Columns, arrays or features that become fields; none: all that there are.
     #[serde(default)]
     pub columns: Vec<String>,
@@ -135,6 +139,7 @@ impl Default for DatasetConfig {
             shards: Vec::new(),
             format: FormatKind::Auto,
             labels: String::new(),
+            classes: Vec::new(),
             columns: Vec::new(),
             sequence_length: None,
             shard_samples: SHARD_SAMPLES_DEFAULT,

@@ -105,6 +105,63 @@ async fn what_cannot_be_told_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn folders_that_are_no_classes_or_shift_their_numbers_are_refused() {
+    // Of ImageNet's root, and of the Hugging Face hub's layout.
+    let splits = folder(&[("train/a/0.jpg", "0"), ("val/a/0.jpg", "1")]);
+    let error = samples(dataset(splits.path())).await.unwrap_err();
+    assert!(
+        error.contains("parts of a dataset, not classes") && error.contains("/train"),
+        "{error}"
+    );
+    let tables = folder(&[("x/0.jpg", "0"), ("x/metadata.jsonl", "{}"), ("y/0.jpg", "1")]);
+    let error = samples(dataset(tables.path())).await.unwrap_err();
+    assert!(error.contains("`x/metadata.jsonl` has labels of its own folder"), "{error}");
+    let empty = folder(&[("a/0.jpg", "0"), ("c/0.jpg", "2"), (".cache/x", "")]);
+    std::fs::create_dir(empty.path().join("b")).unwrap();
+    let error = samples(dataset(empty.path())).await.unwrap_err();
+    assert!(error.contains("folder `b` has no image"), "{error}");
+    // A list of images need not be all of them.
+    let shards = [empty.path().join("a/0.jpg"), empty.path().join("c/0.jpg")];
+    let shards = shards.iter().map(|path| path.display().to_string()).collect();
+    let listed = samples(DatasetConfig { shards, ..dataset(empty.path()) }).await.unwrap();
+    assert_eq!(listed, ["a/0.jpg jpg=0 cls=0 class=a", "c/0.jpg jpg=2 cls=1 class=c"]);
+    // Whoever says which classes there are is believed, and gets their numbers.
+    let given = |classes: &[&str]| {
+        let classes = classes.iter().map(|class| (*class).to_owned()).collect();
+        DatasetConfig { classes, ..dataset(empty.path()) }
+    };
+    let found = samples(given(&["c", "b", "a"])).await.unwrap();
+    assert_eq!(found, ["a/0.jpg jpg=0 cls=2 class=a", "c/0.jpg jpg=2 cls=0 class=c"]);
+    let error = samples(given(&["a", "b"])).await.unwrap_err();
+    assert!(error.contains("folder `c` is not among `classes`"), "{error}");
+}
+
+#[tokio::test]
+async fn labels_that_pandas_writes_as_floats_are_their_whole_numbers() {
+    let images = [("0.jpg", "0"), ("1.jpg", "1"), ("2.jpg", "2")];
+    let with = |labels: &str| {
+        folder(&[&images[..], &[("metadata.csv", &format!("file_name,label\n{labels}"))]].concat())
+    };
+    let floats = with("0.jpg,10.0\n1.jpg,9.0\n2.jpg,-2.00\n");
+    let expected = [
+        "0.jpg jpg=0 label=10.0 cls=10",
+        "1.jpg jpg=1 label=9.0 cls=9",
+        "2.jpg jpg=2 label=-2.00 cls=-2",
+    ];
+    assert_eq!(samples(dataset(floats.path())).await.unwrap(), expected);
+    // A target of a regression is no class.
+    let target = with("0.jpg,0.5\n1.jpg,9.0\n2.jpg,1.5\n");
+    assert_eq!(samples(dataset(target.path())).await.unwrap()[0], "0.jpg jpg=0 label=0.5");
+    let texts = with("0.jpg,dog\n1.jpg,cat\n2.jpg,dog\n");
+    let classes = ["dog", "cat"].map(str::to_owned).to_vec();
+    let given = DatasetConfig { classes, ..dataset(texts.path()) };
+    assert_eq!(samples(given).await.unwrap()[1], "1.jpg jpg=1 label=cat cls=1");
+    let given = DatasetConfig { classes: vec!["dog".to_owned()], ..dataset(texts.path()) };
+    let error = samples(given).await.unwrap_err();
+    assert!(error.contains("label `cat` is not among `classes`"), "{error}");
+}
+
+#[tokio::test]
 async fn an_image_that_changes_ends_the_read_by_its_name() {
     let folder = folder(&[("0.jpg", "0"), ("1.jpg", "1"), ("2.jpg", "2")]);
     let config = StorageConfig { datasets: vec![dataset(folder.path())], ..Default::default() };

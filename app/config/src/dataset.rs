@@ -42,6 +42,10 @@ pub struct DatasetEntry {
     /// class.
     #[serde(skip_serializing_if = "is_default")]
     pub labels: String,
+    /// Names of all classes in the order of their numbers, for folders of images and for labels that are texts. Empty:
+    /// those that there are, sorted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub classes: Vec<String>,
     /// Columns, arrays or features that become fields. Default: all.
     #[serde(skip_serializing_if = "is_default")]
     pub columns: Vec<String>,
@@ -222,6 +226,7 @@ impl DatasetEntry {
             shards,
             format: self.format,
             labels: self.labels.clone(),
+            classes: self.classes.clone(),
             columns: self.columns.clone(),
             sequence_length: self.sequence_length,
             shard_samples: self.shard_samples.unwrap_or(shard_samples),

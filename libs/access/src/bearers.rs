@@ -56,10 +56,8 @@ impl Bearers {
     #[must_use]
     pub fn admits_word(&self, shown: &[u8]) -> bool {
         let Some(token) = &self.token else { return true };
-        let word = token.word();
-        let pass = pass(&word);
         // Both are compared in any case. The time this takes tells the token's length at most.
-        bool::from(shown.ct_eq(&word) | shown.ct_eq(pass.as_bytes()))
+        token.any(|word| shown.ct_eq(word) | shown.ct_eq(pass(word).as_bytes()))
     }
 
     /// The pass: 64 hexadecimal digits; `None` where no token is configured.
@@ -101,6 +99,27 @@ mod tests {
             assert!(!bearers.admits(Some(wrong)), "{}", String::from_utf8_lossy(wrong));
         }
         assert!(!bearers.admits(None));
+    }
+
+    #[test]
+    fn a_token_in_a_second_line_is_admitted_and_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let token_file = folder.path().join("token");
+        let open = |text: &str| {
+            std::fs::write(&token_file, text).unwrap();
+            let config = AccessConfig { token_file: token_file.clone(), ..AccessConfig::default() };
+            Access::open(&config).map(|access| access.bearers())
+        };
+        let both = open("the later token of both\nthe earlier token of both\n").unwrap();
+        assert!(both.admits(Some(b"Bearer the later token of both")));
+        assert!(both.admits(Some(b"Bearer the earlier token of both")));
+        assert!(!both.admits(Some(b"Bearer the later token of both\nthe earlier token of both")));
+        let one = open("the later token of both").unwrap();
+        assert_eq!(both.pass(), one.pass());
+        assert!(!one.admits(Some(b"Bearer the earlier token of both")));
+        for wrong in ["sixteen characters\n\nsixteen characterz", "sixteen characters\nshort"] {
+            open(wrong).unwrap_err();
+        }
     }
 
     #[test]

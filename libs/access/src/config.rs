@@ -17,8 +17,9 @@ const STRANGERS_MAX_DEFAULT: u32 = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessConfig {
-    /// File with the job's token, 16 characters at least; callers without it are refused. Empty:
-    /// no token. Without certificates the token travels unencrypted.
+    /// File with the job's token, 16 characters at least; callers without it are refused. A token
+    /// in a second line is accepted too. Empty: no token. Without certificates the token travels
+    /// unencrypted.
     pub token_file: PathBuf,
     /// PEM file with the certificates of the authorities that sign this job's. With `cert_file`
     /// and `key_file` it turns on TLS, in both directions, for all gRPC. Empty: no TLS.

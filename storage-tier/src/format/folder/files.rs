@@ -6,12 +6,19 @@ use crate::source::{Listed, Place, Version};
 /// Endings of files that are images, as torchvision has them.
 const ENDINGS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp"];
 
+/// Where labels are looked for when nothing is said.
+pub(super) const USUAL_TABLES: [&str; 2] = ["metadata.csv", "metadata.jsonl"];
+
 /// Names, sizes and versions of files, packed: a folder may have millions.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     /// Names within the folder and versions, one after the other.
     text: String,
     files: Vec<File>,
+    /// Whether they are all images of the folder.
+    is_whole: bool,
+    /// A usual file of labels in a folder below.
+    table_below: Option<String>,
 }
 
 #[derive(Debug)]
@@ -31,7 +38,7 @@ impl Files {
     /// It cannot be listed, holds no image, or a name that is not UTF-8.
     pub(super) fn find(place: &Place) -> Result<Self, StorageError> {
         let mut named = Vec::new();
-        let mut tars = false;
+        let (mut tars, mut table_below) = (false, None);
         for Listed { path, version } in place.list()? {
             let within = path.strip_prefix(&place.path).unwrap_or(&path);
             let Some(name) = within.to_str() else {
@@ -41,6 +48,8 @@ impl Files {
             tars |= name.ends_with(".tar");
             if is_image(name) {
                 named.push((name.to_owned(), version));
+            } else if name.rsplit_once('/').is_some_and(|(_, file)| USUAL_TABLES.contains(&file)) {
+                table_below.get_or_insert_with(|| name.to_owned());
             }
         }
         if named.is_empty() {
@@ -50,7 +59,17 @@ impl Files {
             return Err(StorageError::Unserved { name: place.name(), reason });
         }
         named.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
-        Ok(Self::of(named))
+        Ok(Self { is_whole: true, table_below, ..Self::of(named) })
+    }
+
+    /// Whether they are all images of the folder, and not those of a list.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// A usual file of labels in a folder below, within which it names images.
+    pub(super) fn table_below(&self) -> Option<&str> {
+        self.table_below.as_deref()
     }
 
     /// Those, in this order.

@@ -3,21 +3,23 @@
 //! By class folders: `cls`, the number of the class, and `class`, its name. By a file, `metadata.csv`
 //! or `metadata.jsonl` in the folder unless another is named: a line for each image, with its name
 //! within the folder in `file_name`; the other columns become fields of their names. A column `label`
-//! gives `cls` too: its own whole numbers, or the number of each text among all of them, sorted.
+//! gives `cls` too: its own whole numbers, or the number of each text among all of them, sorted. Numbers with a
+//! fraction are no classes.
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::files::Files;
+use super::files::{Files, USUAL_TABLES};
 use super::{CLASS_NAME, CLASS_NUMBER};
 use crate::StorageError;
 use crate::source::Place;
 
-/// Where labels are looked for when nothing is said.
-const USUAL: [&str; 2] = ["metadata.csv", "metadata.jsonl"];
 /// The value of `labels` that wants none.
 const NOTHING: &str = "none";
 const FILE_NAME: &str = "file_name";
 const LABEL: &str = "label";
+/// Names of parts of a dataset. Folders that have no other names are not classes.
+const SPLITS: [&str; 9] =
+    ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"];
 /// Larger ones are not what they are taken for.
 const TABLE_BYTES_MAX: u64 = 4 << 30;
 
@@ -26,8 +28,8 @@ const TABLE_BYTES_MAX: u64 = 4 << 30;
 pub(super) enum Labels {
     /// None.
     Nothing,
-    /// The folders at the top, sorted.
-    Classes(Vec<String>),
+    /// Numbers of the folders at the top.
+    Classes(HashMap<String, usize>),
     /// Lines of a file.
     Table(HashMap<String, Vec<(String, String)>>),
 }
@@ -38,12 +40,18 @@ impl Labels {
     /// Finds the labels of a folder.
     ///
     /// # Errors
-    /// Images beside class folders; a file of labels that cannot be read, or lacks an image.
-    pub(super) fn find(wanted: &str, place: &Place, files: &Files) -> Result<Self, StorageError> {
+    /// Images beside class folders, folders that are no classes or have no image; a file of labels that cannot be read,
+    /// or lacks an image; a class that is not among those that are given.
+    pub(super) fn find(
+        wanted: &str,
+        classes: &[String],
+        place: &Place,
+        files: &Files,
+    ) -> Result<Self, StorageError> {
         if wanted == NOTHING {
             return Ok(Self::Nothing);
         }
-        let named = if wanted.is_empty() { &USUAL[..] } else { &[wanted] };
+        let named = if wanted.is_empty() { &USUAL_TABLES[..] } else { &[wanted] };
         for name in named {
             let beside = place.join(name);
             let Some(object) = beside.open_if_there()? else { continue };
@@ -56,7 +64,13 @@ impl Labels {
                 true => json_rows(&beside, &text)?,
                 false => csv_rows(&beside, &text)?,
             };
-            let table = Self::Table(table(rows));
+            let table = Self::Table(table(rows, classes).map_err(|label| {
+                broken(
+                    &beside,
+                    "the whole file",
+                    &format!("label `{label}` is not among `classes`"),
+                )
+            })?);
             let lacks = |at: &usize| table.of(files.name(*at)).is_empty();
             if let Some(at) = (0..files.len()).find(lacks) {
                 let fault = format!("holds nothing on `{}`", files.name(at));
@@ -68,23 +82,38 @@ impl Labels {
             let reason = "that file of labels is not there: correct `labels`".to_owned();
             return Err(StorageError::Unserved { name: place.join(wanted).name(), reason });
         }
-        Self::by_class(place, files)
+        Self::by_class(classes, place, files)
     }
 
-    fn by_class(place: &Place, files: &Files) -> Result<Self, StorageError> {
+    fn by_class(given: &[String], place: &Place, files: &Files) -> Result<Self, StorageError> {
+        let unserved = |reason| StorageError::Unserved { name: place.name(), reason };
         let class = |at| files.name(at).split_once('/').map(|(class, _)| class);
         let classes: BTreeSet<_> = (0..files.len()).filter_map(class).collect();
         let plain = (0..files.len()).find(|&at| class(at).is_none());
         match (classes.is_empty(), plain) {
             (true, _) => Ok(Self::Nothing),
-            (false, None) => Ok(Self::Classes(classes.into_iter().map(str::to_owned).collect())),
+            (false, None) if given.is_empty() => {
+                if let Some(fault) = no_classes(&classes, place, files) {
+                    return Err(unserved(fault));
+                }
+                Ok(Self::Classes(numbers(classes.into_iter())))
+            }
+            (false, None) => {
+                let numbers = numbers(given.iter().map(String::as_str));
+                match classes.into_iter().find(|class| !numbers.contains_key(*class)) {
+                    Some(class) => {
+                        Err(unserved(format!("folder `{class}` is not among `classes`")))
+                    }
+                    None => Ok(Self::Classes(numbers)),
+                }
+            }
             (false, Some(at)) => {
                 let reason = format!(
                     "`{}` lies beside folders of images, so that their names are no classes: move \
                      it, or set `labels` to `none` or to a file",
                     files.name(at)
                 );
-                Err(StorageError::Unserved { name: place.name(), reason })
+                Err(unserved(reason))
             }
         }
     }
@@ -95,13 +124,52 @@ impl Labels {
             Self::Nothing => Vec::new(),
             Self::Classes(classes) => {
                 let class = name.split('/').next().unwrap_or_default();
-                let number = classes.partition_point(|other| other.as_str() < class);
+                let number = classes.get(class).copied().unwrap_or_default();
                 let fields = [(CLASS_NUMBER, number.to_string()), (CLASS_NAME, class.to_owned())];
                 fields.map(|(field, value)| (field.to_owned(), value)).into()
             }
             Self::Table(rows) => rows.get(name).cloned().unwrap_or_default(),
         }
     }
+}
+
+fn numbers<'a>(classes: impl Iterator<Item = &'a str>) -> HashMap<String, usize> {
+    classes.enumerate().map(|(number, class)| (class.to_owned(), number)).collect()
+}
+
+/// Why folders of images are not taken for classes, where nobody says which there are.
+fn no_classes(classes: &BTreeSet<&str>, place: &Place, files: &Files) -> Option<String> {
+    const REMEDY: &str = "or list all classes in `classes`";
+    if let Some(table) = files.table_below() {
+        let (folder, _) = table.rsplit_once('/').unwrap_or_default();
+        let part = place.join(folder).name();
+        return Some(format!(
+            "`{table}` has labels of its own folder: name that one, `{part}`, {REMEDY}"
+        ));
+    }
+    if classes.iter().all(|class| SPLITS.contains(class)) {
+        let split = classes.first().copied().unwrap_or_default();
+        let part = place.join(split).name();
+        return Some(format!(
+            "its folders are parts of a dataset, not classes: name one, as in `{part}`, {REMEDY}"
+        ));
+    }
+    let empty = if files.is_whole() { empty_folder(place, classes) } else { None }?;
+    Some(format!(
+        "folder `{empty}` has no image, and would be a class without any: remove it, so that all others have the numbers \
+         that they have elsewhere, {REMEDY}"
+    ))
+}
+
+/// The first folder beside classes without an image in it. Object stores have none.
+fn empty_folder(place: &Place, classes: &BTreeSet<&str>) -> Option<String> {
+    let entries = std::fs::read_dir(place.source.is_local().then_some(&place.path)?).ok()?;
+    let folder = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_hidden = name.starts_with('.');
+        (!is_hidden && entry.path().is_dir() && !classes.contains(name.as_str())).then_some(name)
+    };
+    entries.filter_map(|entry| folder(entry.ok()?)).min()
 }
 
 type Row = (String, Vec<(String, String)>);
@@ -159,20 +227,39 @@ fn json_rows(place: &Place, text: &[u8]) -> Result<Vec<Row>, StorageError> {
     Ok(rows)
 }
 
-/// The rows by name, with numbers for labels.
-fn table(mut rows: Vec<Row>) -> HashMap<String, Vec<(String, String)>> {
+/// The rows by name, with numbers for labels; a label that is not among the classes.
+fn table(
+    mut rows: Vec<Row>,
+    classes: &[String],
+) -> Result<HashMap<String, Vec<(String, String)>>, String> {
     let label =
         |row: &Row| row.1.iter().find(|(column, _)| column == LABEL).map(|(_, l)| l.clone());
     let labels: BTreeSet<String> = rows.iter().filter_map(label).collect();
-    let numbers = labels.iter().all(|label| label.parse::<i64>().is_ok());
-    let order: Vec<String> = labels.into_iter().collect();
+    // As pandas writes a column of whole numbers that once lacked one: `10.0`.
+    let are_numbers = labels.iter().all(|label| label.parse::<f64>().is_ok());
+    let order = match classes {
+        [] => numbers(labels.iter().map(String::as_str)),
+        given => numbers(given.iter().map(String::as_str)),
+    };
     for row in &mut rows {
         let given = row.1.iter().any(|(column, _)| column == CLASS_NUMBER);
-        if let Some(label) = label(row).filter(|_| !given) {
-            let rank = || order.partition_point(|other| *other < label).to_string();
-            let number = if numbers { label.clone() } else { rank() };
-            row.1.push((CLASS_NUMBER.to_owned(), number));
-        }
+        let Some(label) = label(row).filter(|_| !given) else { continue };
+        let number = if !classes.is_empty() || !are_numbers {
+            order.get(&label).ok_or(label)?.to_string()
+        } else if let Some(whole) = whole_number(&label) {
+            whole
+        } else {
+            continue;
+        };
+        row.1.push((CLASS_NUMBER.to_owned(), number));
     }
-    rows.into_iter().collect()
+    Ok(rows.into_iter().collect())
+}
+
+/// A whole number as it is, or without its fraction of zeros.
+fn whole_number(text: &str) -> Option<String> {
+    let whole = text.split_once('.').map_or(text, |(whole, fraction)| {
+        if fraction.bytes().all(|digit| digit == b'0') { whole } else { text }
+    });
+    whole.parse::<i64>().is_ok().then(|| whole.to_owned())
 }

@@ -35,6 +35,7 @@ const CLASS_NAME: &str = "class";
 #[derive(Debug)]
 pub(crate) struct Folder {
     labels: String,
+    classes: Vec<String>,
     shard_samples: u32,
     /// Each folder is listed once, at the start.
     listings: Mutex<HashMap<PathBuf, Arc<Listing>>>,
@@ -56,6 +57,7 @@ impl Folder {
     pub(crate) fn new(dataset: &DatasetConfig) -> Self {
         Self {
             labels: dataset.labels.clone(),
+            classes: dataset.classes.clone(),
             shard_samples: dataset.shard_samples,
             listings: Mutex::default(),
         }
@@ -73,7 +75,7 @@ impl Folder {
 
     /// Keeps files as those of a folder.
     fn keep(&self, place: &Place, files: Files) -> Result<Arc<Listing>, StorageError> {
-        let labels = Labels::find(&self.labels, place, &files)?;
+        let labels = Labels::find(&self.labels, &self.classes, place, &files)?;
         let shard_samples = self.shard_samples;
         let shards = files.len().div_ceil(shard_samples as usize);
         let versions = (0..shards).map(|_| OnceLock::new()).collect();
