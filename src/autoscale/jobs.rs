@@ -134,7 +134,7 @@ impl Jobs {
         self.own.extend(listed.iter().map(|job| job.number));
     }
 
-    /// For how long no job is submitted after so many failed starts in a row.
+    /// For how long no job is submitted after this number of failed starts in a row.
     fn pause_after(&self, times: u32) -> Duration {
         const DOUBLED_MOST: u32 = 5;
         self.retry_pause * (1 << times.saturating_sub(1).min(DOUBLED_MOST))

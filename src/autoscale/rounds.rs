@@ -126,7 +126,7 @@ fn observation(at: Duration, seen: &Seen, jobs: &Jobs) -> Observation {
     Observation { at, asked, serving, stall, busy, busiest }
 }
 
-/// How many jobs make so many workers that serve or start, beside those that run anyway. A job whose worker is lost
+/// How many jobs make this number of workers that serve or start, beside those that run anyway. A job whose worker is lost
 /// keeps its node, and another one takes its place.
 fn jobs_for(workers: u32, seen: &Seen, running_jobs: u32, lost_jobs: u32) -> u32 {
     let others = seen.known.saturating_sub(running_jobs);

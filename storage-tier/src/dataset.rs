@@ -189,7 +189,7 @@ pub fn first_place(
 }
 
 /// What a format says of a place. A panic in a reader that is not ours is a fault of the file, and a file that was
-/// never fetched is told from one that is broken.
+/// never fetched is not taken for one that is broken.
 fn outlines(format: &dyn Format, place: &Place) -> Result<Vec<Outline>, StorageError> {
     let unserved =
         |reason: &str| StorageError::Unserved { name: place.name(), reason: reason.to_owned() };

@@ -108,7 +108,7 @@ async fn a_sample_whose_members_lie_apart_is_refused_by_name() {
     let error = open_bytes(&apart).await.unwrap_err().to_string();
     let said = "the members of sample `0` lie apart, the second part from byte 2048 on";
     assert!(error.contains(said) && error.contains("headwater datasets pack"), "{error}");
-    // The last one is told as well.
+    // The last one is found as well.
     let apart = archive(&[("0.jpg", "a"), ("1.jpg", "b"), ("1.cls", "1"), ("0.cls", "0")]);
     let error = open_bytes(&apart).await.unwrap_err().to_string();
     assert!(error.contains("sample `0` lie apart"), "{error}");

@@ -111,8 +111,11 @@ impl Shard {
             return Err(format!("it has {} samples, limit {SHARD_SAMPLES_MAX}", self.samples));
         }
         let files = [Some(&self.raw_data), self.zip_data.as_ref()];
-        if let Some(file) = files.into_iter().flatten().find(|file| !file.is_beside()) {
-            return Err(format!("`{}` is not the name of a file beside it", file.basename));
+        if let Some(file) = files.into_iter().flatten().find(|file| !file.is_below()) {
+            return Err(format!(
+                "`{}` is not the name of a file beside it or below",
+                file.basename
+            ));
         }
         Ok(())
     }
@@ -153,8 +156,9 @@ impl Shard {
 // === impl File ===
 
 impl File {
-    /// Whether it is a plain name: it must not lead elsewhere.
-    fn is_beside(&self) -> bool {
-        !self.basename.is_empty() && !self.basename.starts_with('.') && !self.basename.contains('/')
+    /// Whether it leads to a file beside the index or in a folder below, as `merge_index` of the package `streaming`
+    /// writes it.
+    fn is_below(&self) -> bool {
+        self.basename.split('/').all(|part| !matches!(part, "" | "." | ".."))
     }
 }

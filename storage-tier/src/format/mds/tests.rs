@@ -63,6 +63,42 @@ fn the_index_itself_may_be_named() {
     assert_eq!(outlines("set"), outlines("set/index.json"));
 }
 
+/// As `streaming.base.util.merge_index` writes it for folders that several processes wrote.
+#[test]
+fn an_index_may_name_shards_in_folders_below() {
+    let kept = folder();
+    let one = objects("raw");
+    let alone = Place { source: Arc::new(Memory::new(one.clone())), path: "set".into() };
+    let index: serde_json::Value =
+        serde_json::from_slice(&one[Path::new("set/index.json")]).unwrap();
+    let (mut shards, mut objects) = (Vec::new(), BTreeMap::new());
+    for part in ["0", "1"] {
+        for shard in index["shards"].as_array().unwrap() {
+            let mut shard = shard.clone();
+            let name = shard["raw_data"]["basename"].as_str().unwrap().to_owned();
+            let path = format!("set/{part}/{name}");
+            objects.insert(path.into(), one[Path::new(&format!("set/{name}"))].clone());
+            shard["raw_data"]["basename"] = format!("{part}/{name}").into();
+            shards.push(shard);
+        }
+    }
+    let merged = serde_json::json!({"version": 2, "shards": shards}).to_string();
+    objects.insert("set/index.json".into(), merged.into());
+    let place = Place { source: Arc::new(Memory::new(objects)), path: "set".into() };
+    let twice = fixtures::read(&format(&kept), &place).unwrap();
+    let once = fixtures::read(&format(&kept), &alone).unwrap();
+    assert_eq!(twice.len(), 2 * once.len());
+    for (shard, same) in twice.iter().zip(once.iter().chain(&once)) {
+        for (sample, same) in shard.samples.iter().zip(&same.samples) {
+            assert_eq!(sample.fields, same.fields);
+        }
+    }
+    let keys = |shards: &[fixtures::Shard<fixtures::Read>]| -> std::collections::BTreeSet<String> {
+        shards.iter().flat_map(|shard| &shard.samples).map(|sample| sample.key.clone()).collect()
+    };
+    assert_eq!(keys(&twice).len(), 2 * keys(&once).len());
+}
+
 #[test]
 fn only_the_columns_named_are_read_whatever_the_others_are() {
     let kept = folder();

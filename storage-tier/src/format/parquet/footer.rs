@@ -36,8 +36,7 @@ pub(super) struct Footer {
 /// Reads a file's footer. `wanted` are the fields that are read; none: all that there are.
 ///
 /// # Errors
-/// A file that cannot be read or is not Parquet; one that is encrypted; one without rows, or
-/// without a field that is wanted.
+/// A file that cannot be read or is not Parquet; one that is encrypted; one without a field that is wanted.
 pub(super) fn read(object: &dyn Object, wanted: &[String]) -> Result<Footer, StorageError> {
     let name = object.name();
     let broken = |fault: &str| StorageError::broken(&name, "footer", fault);
@@ -144,9 +143,6 @@ impl Footer {
                 groups.push((number, first_row));
             }
             first_row += u64::from(rows);
-        }
-        if groups.is_empty() {
-            return Err("the file has no rows".to_owned());
         }
         Ok(groups)
     }

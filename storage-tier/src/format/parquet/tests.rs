@@ -102,3 +102,14 @@ fn a_file_of_something_else_is_refused_with_its_name() {
         assert!(error.contains("set/a.parquet") && error.contains(says), "{error}");
     }
 }
+
+/// Spark writes a file for each of its tasks, those without a row included.
+#[test]
+fn a_file_without_rows_has_no_shards() {
+    let schema = Arc::new(parse_message_type("message rows { required int32 label; }").unwrap());
+    let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("part-1.parquet");
+    std::fs::write(&path, writer.into_inner().unwrap()).unwrap();
+    assert_eq!(parquet().outlines(&Place::of_file(&path)).unwrap(), []);
+}
