@@ -1,7 +1,7 @@
 #!/bin/bash
 # The SLURM scripts and sizes as they are shipped, on a real SLURM of six nodes on this machine: an epoch,
-# a time limit with its checkpoint and the run after it, a node that is lost, trials on one service,
-# workers by need. Digests of all samples are compared with a run outside of SLURM.
+# a time limit with its checkpoint and the run after it, a preemption, a node that is lost, trials on
+# one service, workers by need. Digests of all samples are compared with a run outside of SLURM.
 #
 #   tests/slurm/run.sh BIN     # exit status 77: cannot be run here, and says why
 set -euo pipefail
@@ -60,6 +60,18 @@ ctl() { tests/slurm/cluster.sh exec ctl "$@"; }
 lines() { cat "$@" 2>/dev/null | wc -l; }
 has_batches() { [ "$(lines "$work/$1"/digests-*)" -ge "$2" ]; }
 is_gone() { [ -z "$(ctl squeue --noheader --jobs="$1" 2>/dev/null)" ]; }
+# shells JOB: the shells that SLURM itself has started for storage and augment programs of a service.
+shells() {
+    local node pid
+    for node in n{0..5}; do
+        for pid in $(ip netns pids "$SLURM_TAG-$node"); do
+            # Some are gone by now.
+            if [ "$(ps -o comm= "$(ps -o ppid= "$pid" | tr -d ' ')" 2>/dev/null)" = slurmstepd ] &&
+                grep -azqxs "SLURM_JOB_ID=\($1\|$(($1 + 1))\)" "/proc/$pid/environ" &&
+                grep -azqs 'in_task' "/proc/$pid/cmdline"; then echo "$pid"; fi
+        done
+    done
+}
 has_state() { ctl scontrol show job "$1" | grep -q "JobState=$2"; }
 
 # submit NAME COMMAND..: submits in the folder of a run; prints the job's number.
@@ -119,6 +131,8 @@ CONF
 cat >"$work/rank.sh" <<CONF
 #!/bin/sh
 env | grep ^NCCL_ | sort >"\$PWD/nccl-\$RANK"
+# Only runs that are cut short in mid-epoch are slow.
+[ -z "\${SLURM_RESTART_COUNT:-}" ] && [ "\${HW_TRIAL:-2}" -ge 2 ] || STEP_MS=0
 exec $work/program.sh receive --step-ms "\${STEP_MS:-0}" --digests "\$PWD/digests-\${HW_TRIAL:-}\$RANK"
 CONF
 chmod +x "$work/program.sh" "$work/rank.sh"
@@ -170,10 +184,10 @@ cmp <(settings b200-pcie) "$work/epoch/nccl-0" || fail "the ranks have not the N
 
 echo "== time that is up leads to a checkpoint, and the next run goes on there"
 # One rank: only collectives hold several at the same step.
-job=$(submit time-up env STEP_MS=100 HW_TRAINER_NODES=1 \
+job=$(submit time-up env STEP_MS=500 HW_TRAINER_NODES=1 \
     HW_CHECKPOINT_DIR="$work/time-up/checkpoints" \
     HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "$sbatch" --env "$top/slurm/nvl72.env" "$work/rank.sh")
-until_true 60 "batches come" has_batches time-up 8
+until_true 60 "batches come" has_batches time-up 4
 ctl scancel --batch --signal=USR1 "$job"
 until_true 60 "the job is put in the queue again" has_state "$job" PENDING
 checkpoint=$(find "$work/time-up/checkpoints" -type f)
@@ -188,35 +202,74 @@ again=$(($(lines "$work/time-up/digests-0") - 32))
 [ "$again" -eq 0 ] || fail "rank 0 took $again batch(es) twice: it did not go on where it stopped"
 cmp <(settings nvl72) "$work/time-up/nccl-0" || fail "the ranks have not the NCCL settings of nvl72"
 
+echo "== jobs that are preempted in mid-epoch are requeued, by themselves or by SLURM, and go on there"
+# preempted NAME VARIABLE..: a job of one rank, slow until it is requeued.
+preempted() {
+    submit "$1" env STEP_MS=1000 HW_TRAINER_NODES=1 HW_STORAGE_CPUS=1 HW_CHECKPOINT_DIR="$work/$1/checkpoints" \
+        HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "${@:2}" \
+        "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh"
+}
+itself=$(preempted by-itself)
+slurm=$(preempted by-slurm HW_REQUEUE=0 HW_STORAGE_PORT=7501 HW_AUGMENT_PORT=7502)
+for name in by-itself by-slurm; do until_true 60 "batches come to $name" has_batches "$name" 2; done
+urgent=$(submit urgent sbatch --partition=urgent --nodes=6 --exclusive --wrap 'squeue --format="%i %t"')
+until_true 60 "the urgent job ends" is_gone "$urgent"
+for job in "$itself" "$slurm"; do
+    grep -qx "$job+0 PD" "$work/urgent"/*.out || fail "job $job was not requeued: $(cat "$work/urgent"/*.out)"
+    ctl scontrol update JobId="$job" StartTime=now+3
+done
+ended "$itself" by-itself
+ended "$slurm" by-slurm
+for name in by-itself by-slurm; do
+    equal "$name" one-rank
+    [ "$(lines "$work/$name/digests-0")" -eq 32 ] || fail "$name took batches twice"
+    grep -q 'Restarts=1' "$work/$name/job" || fail "$name was not preempted once: $(cat "$work/$name/job")"
+    # A program that gets TERM twice ends in the middle of its drain.
+    ! grep -h 'did not drain' "$work/$name"/*.out || fail "a task of $name did not drain"
+done
+grep -q 'preempted; goes on' "$work/by-itself"/*.out || fail "by-itself left its requeue to SLURM"
+! grep 'goes on' "$work/by-slurm"/*.out || fail "by-slurm did not wait for SLURM"
+
 echo "== trials share one service, each with its own place in the stream"
 service=$(submit trials env HW_TRAINER_NODES=0 HW_ADDRESS_DIR="$work/service" \
     "$sbatch" --env "$top/slurm/cpu-only.env")
+# Where cgroups track processes, TERM that comes with a preemption reaches the tasks' shells only.
+cgroups=$(submit cgroups env HW_TRAINER_NODES=0 HW_REQUEUE=0 HW_STORAGE_PORT=7501 HW_AUGMENT_PORT=7502 \
+    "$sbatch" --env "$top/slurm/cpu-only.env")
 trials=$(submit trials env HW_ADDRESS_DIR="$work/service" HW_CHECKPOINT_DIR="$work/trials/checkpoints" \
-    STEP_MS=100 HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 \
+    STEP_MS=1000 HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 \
     sbatch --array=0-3 "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
-has_trial() { [ "$(lines "$work/trials/digests-20")" -ge 4 ]; }
-until_true 60 "the third trial has batches" has_trial
+has_trial() { [ "$(lines "$work/trials/digests-${1}0")" -ge 4 ]; }
+for trial in 2 3; do until_true 60 "trial $trial has batches" has_trial "$trial"; done
 ctl scancel --batch --signal=USR1 "${trials}_2"
-until_true 60 "its time is up" has_state "${trials}_2" PENDING
-[ "$(lines "$work/trials/digests-20")" -lt 32 ] || fail "the trial was over before the signal"
-ctl scontrol update JobId="${trials}_2" StartTime=now+3
+# As SLURM does before it takes the nodes away. The last trial has the number of the whole array.
+ctl scancel --signal=TERM "${trials}_3"
+all_listen() { [ "$(grep -c 'listening on' "$work"/cgroups/*.out)" -eq 4 ]; }
+until_true 60 "both tiers serve" all_listen
+# shellcheck disable=SC2046  # Numbers.
+kill -TERM $(shells "$cgroups")
+for trial in 2 3; do
+    until_true 60 "trial $trial is put in the queue again" has_state "${trials}_$trial" PENDING
+    [ "$(lines "$work/trials/digests-${trial}0")" -lt 32 ] || fail "trial $trial was over before the signal"
+    ctl scontrol update JobId="${trials}_$trial" StartTime=now+3
+done
 until_true 120 "the trials end" is_gone "$trials"
 ! ctl scontrol show job "$trials" | grep 'JobState=' | grep -v COMPLETED || fail "a trial is not COMPLETED"
 ctl scancel --batch --signal=TERM "$service"
 ended "$service" trials
+until_true 60 "both tiers end" is_gone "$cgroups"
+has_state "$cgroups" FAILED || fail "tiers that SLURM ended make a job of $(ctl scontrol show job "$cgroups")"
+[ "$(grep -c 'asked to end: draining' "$work"/cgroups/*.out)" -eq 4 ] || fail "programs did not get TERM"
+[ "$(grep -c 'exit code 143$' "$work"/cgroups/*.out)" -eq 4 ] || fail "tasks did not end by TERM"
 for trial in 0 1 2 3; do
     mkdir "$work/trial-$trial"
     mv "$work/trials/digests-${trial}0" "$work/trial-$trial/digests-0"
     equal "trial-$trial" one-rank
     [ "$(lines "$work/trial-$trial/digests-0")" -eq 32 ] || fail "trial $trial took batches twice"
 done
-places=$(find "$work/trials/checkpoints" -type f -printf '%P ')
-case $places in
-    trial-2/*' '?*) fail "trials have each other's checkpoints: $places" ;;
-    trial-2/*) ;;
-    *) fail "the trial whose time was up left no checkpoint: $places" ;;
-esac
-! grep -h 'Exited with exit code' "$work/trials"/*.out || fail "a task did not end well"
+places=$(find "$work/trials/checkpoints" -mindepth 2 -printf '%P\n' | sed 's,/.*,,' | sort -u | tr '\n' ' ')
+[ "$places" = 'trial-2 trial-3 ' ] || fail "not just the trials that were cut short left checkpoints: $places"
+! grep -h 'Exited with exit code' "$work/trials"/*.out | grep -v 'code 143$' || fail "a task did not end well"
 
 echo "== a worker is submitted while a rank waits, and cancelled when none does"
 export HEADWATER_RECEIVER__EPOCHS=6
