@@ -256,7 +256,9 @@ has_trial() { [ "$(lines "$work/trials/digests-${1}0")" -ge 4 ]; }
 for trial in 2 3; do until_true 60 "trial $trial has batches" has_trial "$trial"; done
 token=$work/service/token
 [ "$(stat -L --format=%a "$token")" = 600 ] || fail "the token of the service is not its user's only"
-! setpriv --reuid 65534 --clear-groups cat "$token" 2>/dev/null || fail "another user reads the token"
+another_reads() { setpriv --reuid 65534 --regid 65534 --clear-groups cat "$1" >/dev/null 2>&1; }
+another_reads "$work/service/storage" || fail "another user cannot read the addresses"
+! another_reads "$token" || fail "another user reads the token"
 head -c 32 /dev/urandom | base64 >"$work/wrong"
 for wrong in '' "$work/wrong"; do
     ! refused=$(ctl env HEADWATER_SECURITY__TOKEN_FILE="$wrong" HEADWATER_CONFIG="$work/headwater.toml" "$bin" \
@@ -304,20 +306,23 @@ export HEADWATER_RECEIVER__EPOCHS=6
 local_run six-epochs 1
 mkdir -p "$work/grow"
 touch "$work/grow/more"
-job=$(submit grow env HW_TRAINER_NODES=1 HW_AUGMENT_NODES=1 HW_ADDRESS_DIR="$work/grow/service" \
-    HEADWATER_TELEMETRY__METRICS_LISTEN=0.0.0.0:9400 HEADWATER_RECEIVER__WORKERS_REFRESH_MS=300 \
+# The service outlives the rank: without its worker, the controller would keep its own.
+export HEADWATER_TELEMETRY__METRICS_LISTEN=0.0.0.0:9400
+service=$(submit grow env HW_TRAINER_NODES=0 HW_AUGMENT_NODES=1 HW_ADDRESS_DIR="$work/grow/service" \
+    "$sbatch" --env "$top/slurm/cpu-only.env")
+job=$(submit grow env HW_ADDRESS_DIR="$work/grow/service" HEADWATER_RECEIVER__WORKERS_REFRESH_MS=300 \
     HEADWATER_RECEIVER__WORKERS="file:$work/grow/service/workers,file:$work/grow/more" \
-    "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh")
-unset HEADWATER_RECEIVER__EPOCHS
-# node GROUP: the node of a component that has one.
-node() { ctl squeue --noheader --format='%i %N' --jobs="$job" | sed -n "s/^$job+$1 //p"; }
+    sbatch --array=0 --exclusive "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
+unset HEADWATER_RECEIVER__EPOCHS HEADWATER_TELEMETRY__METRICS_LISTEN
+# node JOB: the node of a job, a trial or a component that has one.
+node() { ctl squeue --noheader --format='%i %N' | sed -n "s/^$1 //p"; }
 has_node() { [ -n "$(node "$1")" ]; }
-until_true 30 "the rank has a node" has_node 2
-rank_node=$(node 2)
+for part in "$service+1" "${job}_0"; do until_true 30 "$part has a node" has_node "$part"; done
+rank_node=$(node "${job}_0")
 ctl env -C "$work/grow" HEADWATER_CONFIG="$work/headwater.toml" HW_BIN="$HW_BIN" \
     HW_ADDRESS_DIR="$work/grow/service" sh -c 'echo $$ >controller.pid && exec "$@"' sh \
     "$bin" autoscale --max 2 \
-    --workers "$(node 1):9400" --receivers "$rank_node:9400" \
+    --workers "$(node "$service+1"):9400" --receivers "$rank_node:9400" \
     --set autoscale.look_ms=400 --set scaling.up_pause_s=1 --set scaling.down_window_s=2 \
     --set autoscale.slurm_script="$top/slurm/worker.sbatch" \
     --set autoscale.slurm_workers_file="$work/grow/more" >"$work/grow/autoscale.out" 2>&1 &
@@ -327,6 +332,8 @@ ended "$job" grow 180
 equal grow six-epochs
 is_idle() { [ -z "$(ctl squeue --noheader --name=headwater-worker)" ]; }
 until_true 30 "the worker is cancelled" is_idle
+ctl scancel --batch --signal=TERM "$service"
+ended "$service" grow
 grep -q '^2 workers instead of 1: ranks wait' "$work/grow/autoscale.out" &&
     grep -q '^1 worker instead of 2: fewer do' "$work/grow/autoscale.out" ||
     fail "the controller did not step up and down: $(cat "$work/grow/autoscale.out")"
