@@ -74,6 +74,8 @@ ReturnToService=2
 SlurmctldTimeout=10
 SlurmdTimeout=6
 KillWait=3
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 StateSaveLocation=$root/state
 SlurmdSpoolDir=$root/spool/%n
 SlurmctldPidFile=$root/run/slurmctld.pid
@@ -88,7 +90,9 @@ CONF
             "CoresPerSocket=$cores ThreadsPerCore=1 RealMemory=4000 Gres=gpu:2 State=UNKNOWN"
         host=$((host + 1))
     done
-    echo "PartitionName=all Nodes=n[0-5] Default=YES MaxTime=60 State=UP"
+    # A job of the second one preempts those of the first, which get TERM and then some seconds.
+    echo "PartitionName=all Nodes=n[0-5] Default=YES MaxTime=60 State=UP PriorityTier=1 GraceTime=8"
+    echo "PartitionName=urgent Nodes=n[0-5] MaxTime=60 State=UP PriorityTier=2 PreemptMode=OFF"
 }
 
 start() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The SLURM scripts and sizes as they are shipped, on a real SLURM of six nodes on this machine: an epoch,
-# a time limit with its checkpoint and the run after it, a node that is lost, trials on one service,
-# workers by need. Digests of all samples are compared with a run outside of SLURM.
+# a time limit with its checkpoint and the run after it, a preemption, a node that is lost, trials on
+# one service, workers by need. Digests of all samples are compared with a run outside of SLURM.
 #
 #   tests/slurm/run.sh BIN     # exit status 77: cannot be run here, and says why
 set -euo pipefail
@@ -60,7 +60,21 @@ ctl() { tests/slurm/cluster.sh exec ctl "$@"; }
 lines() { cat "$@" 2>/dev/null | wc -l; }
 has_batches() { [ "$(lines "$work/$1"/digests-*)" -ge "$2" ]; }
 is_gone() { [ -z "$(ctl squeue --noheader --jobs="$1" 2>/dev/null)" ]; }
-has_state() { ctl scontrol show job "$1" | grep -q "JobState=$2"; }
+# shells JOB: the shells that SLURM itself has started for storage and augment programs of a service.
+shells() {
+    local node pid
+    for node in n{0..5}; do
+        for pid in $(ip netns pids "$SLURM_TAG-$node"); do
+            # Some are gone by now.
+            if [ "$(ps -o comm= "$(ps -o ppid= "$pid" | tr -d ' ')" 2>/dev/null)" = slurmstepd ] &&
+                grep -azqxs "SLURM_JOB_ID=\($1\|$(($1 + 1))\)" "/proc/$pid/environ" &&
+                grep -azqs 'in_task' "/proc/$pid/cmdline"; then echo "$pid"; fi
+        done
+    done
+}
+# Reads to the end: a `grep -q` that leaves early ends the command before it, and with pipefail the pipe.
+finds() { grep "$1" >/dev/null; }
+has_state() { ctl scontrol show job "$1" | finds "JobState=$2"; }
 
 # submit NAME COMMAND..: submits in the folder of a run; prints the job's number.
 submit() {
@@ -78,14 +92,17 @@ ended() {
         fail "$2 ended with $(grep -o 'ExitCode=[0-9:]*' "$work/$2/job")"
     ! grep 'JobState=' "$work/$2/job" | grep -v COMPLETED || fail "$2 is not COMPLETED"
 }
-# equal NAME REFERENCE: batches may come twice, in two runs, but they are those of the reference.
+# equal NAME REFERENCE: in however many runs, the batches are those of the reference, and each comes once.
 equal() {
+    local came
     for run in "$1" "$2"; do
         # When a batch came is all that may differ.
         sed 's/"unix_ms":[0-9]*,//' "$work/$run"/digests-* | sort -u >"$work/$run/all"
     done
     [ -s "$work/$2/all" ] || fail "$2 left no digests"
     cmp "$work/$1/all" "$work/$2/all" || fail "$1 had other batches than $2"
+    came=$(lines "$work/$1"/digests-*)
+    [ "$came" -eq "$(lines "$work/$2/all")" ] || fail "$1 took batches twice: $came in all"
     echo "ok: $1 has the $(lines "$work/$2/all") batches of $2"
 }
 
@@ -119,6 +136,8 @@ CONF
 cat >"$work/rank.sh" <<CONF
 #!/bin/sh
 env | grep ^NCCL_ | sort >"\$PWD/nccl-\$RANK"
+# Only runs that are cut short in mid-epoch are slow.
+[ -z "\${SLURM_RESTART_COUNT:-}" ] && [ "\${HW_TRIAL:-2}" -ge 2 ] || STEP_MS=0
 exec $work/program.sh receive --step-ms "\${STEP_MS:-0}" --digests "\$PWD/digests-\${HW_TRIAL:-}\$RANK"
 CONF
 chmod +x "$work/program.sh" "$work/rank.sh"
@@ -154,11 +173,18 @@ tests/slurm/cluster.sh start
 local_run two-ranks 2
 local_run one-rank 1
 sbatch=$top/slurm/headwater.sbatch
+# As on most clusters, a later job is pending: scancel then signals a step twice.
+queue_later() { submit later sbatch --begin=now+1hour --wrap true >/dev/null; }
 
 echo "== three tiers as a heterogeneous job feed an epoch, with the cores, GPUs and settings they ask for"
-job=$(submit epoch "$sbatch" --env "$top/slurm/b200-pcie.env" "$work/rank.sh")
+# The environment stays behind, as at sites with --export=NONE; sruns have options of their own.
+job=$(submit epoch env SBATCH_EXPORT=NONE HW_STORAGE_SRUN_OPTIONS='--output=storage-%N.out --gpu-bind=none' \
+    "$sbatch" --env "$top/slurm/b200-pcie.env" "$work/rank.sh")
 ended "$job" epoch
 equal epoch two-ranks
+for node in 0 1; do
+    grep -q "^$node: listening on" "$work/epoch/storage-n$node.out" || fail "storage node $node has not its own output"
+done
 # A tier of one core a node is bound to it; SLURM deals out the first of two devices.
 for place in 'storage: 1 cores, GPU none' 'augment: 1 cores, GPU 0' 'receive: 2 cores, GPU 0'; do
     [ "$(grep -cx "$place" "$work/epoch/places")" -eq 2 ] ||
@@ -170,13 +196,14 @@ cmp <(settings b200-pcie) "$work/epoch/nccl-0" || fail "the ranks have not the N
 
 echo "== time that is up leads to a checkpoint, and the next run goes on there"
 # One rank: only collectives hold several at the same step.
-job=$(submit time-up env STEP_MS=100 HW_TRAINER_NODES=1 \
+job=$(submit time-up env STEP_MS=500 HW_TRAINER_NODES=1 \
     HW_CHECKPOINT_DIR="$work/time-up/checkpoints" \
     HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "$sbatch" --env "$top/slurm/nvl72.env" "$work/rank.sh")
-until_true 60 "batches come" has_batches time-up 8
+queue_later
+until_true 60 "batches come" has_batches time-up 4
 ctl scancel --batch --signal=USR1 "$job"
 until_true 60 "the job is put in the queue again" has_state "$job" PENDING
-checkpoint=$(find "$work/time-up/checkpoints" -type f)
+checkpoint=$(find "$work/time-up" -path '*/checkpoints/*' -type f)
 grep -q '"step"' "$checkpoint" || fail "no whole checkpoint: $checkpoint"
 first=$(lines "$work/time-up/digests-0")
 [ "$first" -lt 32 ] || fail "the epoch was over before the signal"
@@ -184,59 +211,118 @@ first=$(lines "$work/time-up/digests-0")
 ctl scontrol update JobId="$job" StartTime=now+3
 ended "$job" time-up
 equal time-up one-rank
-again=$(($(lines "$work/time-up/digests-0") - 32))
-[ "$again" -eq 0 ] || fail "rank 0 took $again batch(es) twice: it did not go on where it stopped"
 cmp <(settings nvl72) "$work/time-up/nccl-0" || fail "the ranks have not the NCCL settings of nvl72"
+
+echo "== jobs that are preempted in mid-epoch are requeued, by themselves or by SLURM, and go on there"
+# preempted NAME VARIABLE..: a job of one rank, slow until it is requeued.
+preempted() {
+    submit "$1" env STEP_MS=1000 HW_TRAINER_NODES=1 HW_STORAGE_CPUS=1 HW_CHECKPOINT_DIR="$work/$1/checkpoints" \
+        HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "${@:2}" \
+        "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh"
+}
+itself=$(preempted by-itself)
+slurm=$(preempted by-slurm HW_REQUEUE=0)
+for name in by-itself by-slurm; do until_true 60 "batches come to $name" has_batches "$name" 2; done
+urgent=$(submit urgent sbatch --partition=urgent --nodes=6 --exclusive --wrap 'squeue --format="%i %t"')
+until_true 60 "the urgent job ends" is_gone "$urgent"
+for job in "$itself" "$slurm"; do
+    grep -qx "$job+0 PD" "$work/urgent"/*.out || fail "job $job was not requeued: $(cat "$work/urgent"/*.out)"
+    ctl scontrol update JobId="$job" StartTime=now+3
+done
+ended "$itself" by-itself
+ended "$slurm" by-slurm
+for name in by-itself by-slurm; do
+    equal "$name" one-rank
+    grep -q 'Restarts=1' "$work/$name/job" || fail "$name was not preempted once: $(cat "$work/$name/job")"
+    # A program that gets TERM twice ends in the middle of its drain.
+    ! grep -h 'did not drain' "$work/$name"/*.out || fail "a task of $name did not drain"
+done
+grep -q 'preempted; goes on' "$work/by-itself"/*.out || fail "by-itself left its requeue to SLURM"
+! grep 'goes on' "$work/by-slurm"/*.out || fail "by-slurm did not wait for SLURM"
 
 echo "== trials share one service, each with its own place in the stream"
 service=$(submit trials env HW_TRAINER_NODES=0 HW_ADDRESS_DIR="$work/service" \
     "$sbatch" --env "$top/slurm/cpu-only.env")
+# Where cgroups track processes, TERM that comes with a preemption reaches the tasks' shells only.
+cgroups=$(submit cgroups env HW_TRAINER_NODES=0 HW_REQUEUE=0 \
+    "$sbatch" --env "$top/slurm/cpu-only.env")
+# With a list, SLURM keeps from sruns what the script exports, too.
+sent=HEADWATER_CONFIG,HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS,HW_BIN,HW_ADDRESS_DIR,HW_CHECKPOINT_DIR,STEP_MS
 trials=$(submit trials env HW_ADDRESS_DIR="$work/service" HW_CHECKPOINT_DIR="$work/trials/checkpoints" \
-    STEP_MS=100 HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 \
-    sbatch --array=0-3 "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
-has_trial() { [ "$(lines "$work/trials/digests-20")" -ge 4 ]; }
-until_true 60 "the third trial has batches" has_trial
+    STEP_MS=1000 HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 \
+    sbatch --export="$sent" --array=0-3 "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
+queue_later
+has_trial() { [ "$(lines "$work/trials/digests-${1}0")" -ge 4 ]; }
+for trial in 2 3; do until_true 60 "trial $trial has batches" has_trial "$trial"; done
+token=$work/service/token
+[ "$(stat -L --format=%a "$token")" = 600 ] || fail "the token of the service is not its user's only"
+another_reads() { setpriv --reuid 65534 --regid 65534 --clear-groups cat "$1" >/dev/null 2>&1; }
+another_reads "$work/service/storage" || fail "another user cannot read the addresses"
+! another_reads "$token" || fail "another user reads the token"
+head -c 32 /dev/urandom | base64 >"$work/wrong"
+for wrong in '' "$work/wrong"; do
+    ! refused=$(ctl env HEADWATER_SECURITY__TOKEN_FILE="$wrong" HEADWATER_CONFIG="$work/headwater.toml" "$bin" \
+        receive --rank 0 --world-size 1 --storage "$(cat "$work/service/storage")" \
+        --workers "$(cat "$work/service/workers")" 2>&1) || fail "a caller without the token gets batches"
+    grep -q 'token' <<<"$refused" || fail "a caller without the token is not refused for that: $refused"
+done
+# The service goes into a new run, with a new token, and the trials stay.
+ctl scancel --batch --signal=USR1 "$service"
+until_true 60 "the service is put in the queue again" has_state "$service" PENDING
+ctl scontrol update JobId="$service" StartTime=now+3
+has_session() { sed -n '/, run 2$/,$p' "$work/trials/slurm-$service.out" | finds 'session begins.*"trial-3/0"'; }
+until_true 60 "trial 3 goes on with the new run of the service" has_session
 ctl scancel --batch --signal=USR1 "${trials}_2"
-until_true 60 "its time is up" has_state "${trials}_2" PENDING
-[ "$(lines "$work/trials/digests-20")" -lt 32 ] || fail "the trial was over before the signal"
-ctl scontrol update JobId="${trials}_2" StartTime=now+3
+# As SLURM does before it takes the nodes away. The last trial has the number of the whole array.
+ctl scancel --signal=TERM "${trials}_3"
+all_listen() { [ "$(grep -c 'listening on' "$work"/cgroups/*.out)" -eq 4 ]; }
+until_true 60 "both tiers serve" all_listen
+# shellcheck disable=SC2046  # Numbers.
+kill -TERM $(shells "$cgroups")
+for trial in 2 3; do
+    until_true 60 "trial $trial is put in the queue again" has_state "${trials}_$trial" PENDING
+    [ "$(lines "$work/trials/digests-${trial}0")" -lt 32 ] || fail "trial $trial was over before the signal"
+    ctl scontrol update JobId="${trials}_$trial" StartTime=now+3
+done
 until_true 120 "the trials end" is_gone "$trials"
 ! ctl scontrol show job "$trials" | grep 'JobState=' | grep -v COMPLETED || fail "a trial is not COMPLETED"
 ctl scancel --batch --signal=TERM "$service"
 ended "$service" trials
+until_true 60 "both tiers end" is_gone "$cgroups"
+has_state "$cgroups" FAILED || fail "tiers that SLURM ended make a job of $(ctl scontrol show job "$cgroups")"
+[ "$(grep -c 'asked to end: draining' "$work"/cgroups/*.out)" -eq 4 ] || fail "programs did not get TERM"
+[ "$(grep -c 'exit code 143$' "$work"/cgroups/*.out)" -eq 4 ] || fail "tasks did not end by TERM"
 for trial in 0 1 2 3; do
     mkdir "$work/trial-$trial"
     mv "$work/trials/digests-${trial}0" "$work/trial-$trial/digests-0"
     equal "trial-$trial" one-rank
-    [ "$(lines "$work/trial-$trial/digests-0")" -eq 32 ] || fail "trial $trial took batches twice"
 done
-places=$(find "$work/trials/checkpoints" -type f -printf '%P ')
-case $places in
-    trial-2/*' '?*) fail "trials have each other's checkpoints: $places" ;;
-    trial-2/*) ;;
-    *) fail "the trial whose time was up left no checkpoint: $places" ;;
-esac
-! grep -h 'Exited with exit code' "$work/trials"/*.out || fail "a task did not end well"
+places=$(find "$work/trials/checkpoints" -mindepth 2 -printf '%P\n' | sed 's,/.*,,' | sort -u | tr '\n' ' ')
+[ "$places" = 'trial-2 trial-3 ' ] || fail "not just the trials that were cut short left checkpoints: $places"
+! grep -h 'Exited with exit code' "$work/trials"/*.out | grep -v 'code 143$' || fail "a task did not end well"
 
 echo "== a worker is submitted while a rank waits, and cancelled when none does"
 export HEADWATER_RECEIVER__EPOCHS=6
 local_run six-epochs 1
 mkdir -p "$work/grow"
 touch "$work/grow/more"
-job=$(submit grow env HW_TRAINER_NODES=1 HW_AUGMENT_NODES=1 HW_ADDRESS_DIR="$work/grow/service" \
-    HEADWATER_TELEMETRY__METRICS_LISTEN=0.0.0.0:9400 HEADWATER_RECEIVER__WORKERS_REFRESH_MS=300 \
+# The service outlives the rank: without its worker, the controller would keep its own.
+export HEADWATER_TELEMETRY__METRICS_LISTEN=0.0.0.0:9400
+service=$(submit grow env HW_TRAINER_NODES=0 HW_AUGMENT_NODES=1 HW_ADDRESS_DIR="$work/grow/service" \
+    "$sbatch" --env "$top/slurm/cpu-only.env")
+job=$(submit grow env HW_ADDRESS_DIR="$work/grow/service" HEADWATER_RECEIVER__WORKERS_REFRESH_MS=300 \
     HEADWATER_RECEIVER__WORKERS="file:$work/grow/service/workers,file:$work/grow/more" \
-    "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh")
-unset HEADWATER_RECEIVER__EPOCHS
-# node GROUP: the node of a component that has one.
-node() { ctl squeue --noheader --format='%i %N' --jobs="$job" | sed -n "s/^$job+$1 //p"; }
+    sbatch --array=0 --exclusive "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
+unset HEADWATER_RECEIVER__EPOCHS HEADWATER_TELEMETRY__METRICS_LISTEN
+# node JOB: the node of a job, a trial or a component that has one.
+node() { ctl squeue --noheader --format='%i %N' | sed -n "s/^$1 //p"; }
 has_node() { [ -n "$(node "$1")" ]; }
-until_true 30 "the rank has a node" has_node 2
-rank_node=$(node 2)
+for part in "$service+1" "${job}_0"; do until_true 30 "$part has a node" has_node "$part"; done
+rank_node=$(node "${job}_0")
 ctl env -C "$work/grow" HEADWATER_CONFIG="$work/headwater.toml" HW_BIN="$HW_BIN" \
     HW_ADDRESS_DIR="$work/grow/service" sh -c 'echo $$ >controller.pid && exec "$@"' sh \
     "$bin" autoscale --max 2 \
-    --workers "$(node 1):9400" --receivers "$rank_node:9400" \
+    --workers "$(node "$service+1"):9400" --receivers "$rank_node:9400" \
     --set autoscale.look_ms=400 --set scaling.up_pause_s=1 --set scaling.down_window_s=2 \
     --set autoscale.slurm_script="$top/slurm/worker.sbatch" \
     --set autoscale.slurm_workers_file="$work/grow/more" >"$work/grow/autoscale.out" 2>&1 &
@@ -246,6 +332,8 @@ ended "$job" grow 180
 equal grow six-epochs
 is_idle() { [ -z "$(ctl squeue --noheader --name=headwater-worker)" ]; }
 until_true 30 "the worker is cancelled" is_idle
+ctl scancel --batch --signal=TERM "$service"
+ended "$service" grow
 grep -q '^2 workers instead of 1: ranks wait' "$work/grow/autoscale.out" &&
     grep -q '^1 worker instead of 2: fewer do' "$work/grow/autoscale.out" ||
     fail "the controller did not step up and down: $(cat "$work/grow/autoscale.out")"
@@ -255,11 +343,13 @@ wait "$controller" || fail "the controller did not end well"
 echo "== an augment node that is lost in mid-epoch changes no batch and ends nothing"
 job=$(submit lost-node env STEP_MS=300 "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh")
 until_true 30 "batches come" has_batches lost-node 6
-ctl scontrol show job "$job" | grep -q 'NodeList=n\[2-3\]' || fail "n3 is no augment node"
+ctl scontrol show job "$job" | finds 'NodeList=n\[2-3\]' || fail "n3 is no augment node"
 tests/slurm/cluster.sh cut n3
 # What SLURM itself finds out after half a minute.
 ctl scontrol update NodeName=n3 State=DOWN Reason=cut
 [ "$(lines "$work"/lost-node/digests-0)" -lt 16 ] || fail "the epoch was over before the loss"
 ended "$job" lost-node
 equal lost-node two-ranks
+left=$(find "$work" -name '.headwater-token*' -print)
+[ -z "$left" ] || fail "tokens stay behind: $left"
 echo "all SLURM tests passed in $SECONDS s"
