@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use headwater_core::manifest::SHARD_SAMPLES_MAX;
 use headwater_storage_client::Object;
+use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
 use super::columns::{Columns, choose};
@@ -138,6 +139,15 @@ impl Footer {
                 self.chunk(group, leaf).ok_or_else(|| {
                     format!("column {leaf} of row group {number} does not lie in the file")
                 })?;
+                let column = group.column(leaf);
+                // The only one for which there is no kept reader. It is known here, and would be an error of each read.
+                if column.compression() == Compression::LZO {
+                    let path = column.column_path().string();
+                    return Err(format!(
+                        "column `{path}` is compressed with LZO, which is not read: write the file with another \
+                         compression, such as zstd"
+                    ));
+                }
             }
             if rows > 0 {
                 groups.push((number, first_row));

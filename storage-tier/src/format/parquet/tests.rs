@@ -113,3 +113,17 @@ fn a_file_without_rows_has_no_shards() {
     std::fs::write(&path, writer.into_inner().unwrap()).unwrap();
     assert_eq!(parquet().outlines(&Place::of_file(&path)).unwrap(), []);
 }
+
+#[test]
+fn a_compression_that_is_not_read_is_named_at_the_start() {
+    let bytes = std::fs::read(fixtures::data().join("parquet/codecs.parquet")).unwrap();
+    // The column's path, then its codec: Brotli is 4, LZO is 3.
+    let (brotli, lzo) = (b"number\x15\x08", b"number\x15\x06");
+    let at = bytes.windows(brotli.len()).position(|part| part == brotli).unwrap();
+    let bytes = [&bytes[..at], lzo, &bytes[at + lzo.len()..]].concat();
+    let objects = BTreeMap::from([("a.parquet".into(), Bytes::from(bytes))]);
+    let place =
+        Place { source: Arc::new(conformance::Memory::new(objects)), path: "a.parquet".into() };
+    let error = parquet().outlines(&place).unwrap_err().to_string();
+    assert!(error.contains("column `number` is compressed with LZO"), "{error}");
+}
