@@ -1,6 +1,8 @@
 //! Datasets: their shards found and indexed, each with its manifest.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -143,6 +145,7 @@ pub(crate) fn index_datasets(
                 fields.push(outline.fields);
             }
         }
+        name_apart(&mut entries, &shards);
         let manifest = Manifest::new(name, fields.concat(), entries)?;
         let manifest = if of_files { manifest.of_files() } else { manifest };
         tracing::info!(
@@ -156,6 +159,27 @@ pub(crate) fn index_datasets(
     }
     tracing::info!(seconds = started.elapsed().as_secs_f64(), "all datasets are indexed");
     Ok(datasets)
+}
+
+/// Names shards by their path below the folder that all of them lie in, where the last part alone is not unique, as of
+/// `part0/00000.tar` and `part1/00000.tar`. Names that are unique stay, and so do the digests that they are part of.
+fn name_apart(entries: &mut [ShardEntry], shards: &[ServedShard]) {
+    let mut names = HashSet::new();
+    if entries.iter().all(|entry| names.insert(entry.name.as_str())) {
+        return;
+    }
+    let folder =
+        |shard: &ServedShard| shard.place().path.parent().map(Path::to_owned).unwrap_or_default();
+    let is_below = |above: &Path| shards.iter().all(|shard| folder(shard).starts_with(above));
+    let first = shards.first().map(folder).unwrap_or_default();
+    let common = first.ancestors().find(|above| is_below(above)).unwrap_or(Path::new(""));
+    for (entry, shard) in entries.iter_mut().zip(shards) {
+        let folder = folder(shard);
+        let below = folder.strip_prefix(common).unwrap_or(&folder);
+        if !below.as_os_str().is_empty() {
+            entry.name = format!("{}/{}", below.display(), entry.name);
+        }
+    }
 }
 
 /// What a dataset begins with.

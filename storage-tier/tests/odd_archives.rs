@@ -163,3 +163,32 @@ async fn a_pointer_of_git_lfs_is_told_from_a_broken_file() {
         open_bytes(&[&b"PK\x03\x04"[..], &[0; 600]].concat()).await.unwrap_err().to_string();
     assert!(error.contains("zip archive"), "{error}");
 }
+
+/// As img2dataset's processes name them, each in a folder of its own.
+#[tokio::test]
+async fn shards_of_one_name_in_several_folders_are_told_apart_by_their_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, key: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, archive(&[(&format!("{key}.jpg"), key)])).unwrap();
+        path
+    };
+    let shards =
+        [write("a/0.tar", "first"), write("b/0.tar", "second"), write("b/c/1.tar", "third")];
+    let named = async |shards: &[std::path::PathBuf]| -> Vec<String> {
+        let node = Node::start(config(folder.path(), shards));
+        let client =
+            StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
+        let manifest = client.manifest("d").await.unwrap();
+        let names = manifest.shards().iter().map(|shard| shard.name.clone()).collect();
+        let dataset = client.dataset(manifest.into());
+        for number in 0..shards.len() as u32 {
+            let samples = dataset.read(number, &[0], &FieldSelection::all()).await.unwrap();
+            assert_eq!(samples[0].key.as_bytes(), &*samples[0].fields.as_ref().unwrap()[0].data);
+        }
+        names
+    };
+    assert_eq!(named(&shards).await, ["a/0.tar", "b/0.tar", "b/c/1.tar"]);
+    assert_eq!(named(&shards[1..]).await, ["0.tar", "1.tar"], "names that are unique stay");
+}
