@@ -37,7 +37,7 @@ BUNDLED = {
         "zeromq-src on crates.io, in the folder `vendor`.",
     ),
 }
-# Crates without a file of their licence have one of these, with the names of their authors.
+# Crates without a file of one of these licences have its text, with the names of their authors.
 STANDARD = {
     "Apache-2.0": (ROOT / "LICENSE").read_text(),
     "MIT": """\
@@ -100,6 +100,14 @@ def wanted(package: dict) -> "list[Path]":
     return files
 
 
+def beside(package: dict, packages: "dict[tuple[str, str], dict]") -> "list[Path]":
+    """The files of a crate of the same repository under the same licence, where this one's archive was made without."""
+    if any(licence in (package["license"] or "") for licence in STANDARD):
+        return []
+    same = (one for one in packages.values() if one["repository"] and one["repository"] == package["repository"])
+    return next((files for one in same if one["license"] == package["license"] and (files := wanted(one))), [])
+
+
 def standard(package: dict) -> str:
     licence = next((one for one in STANDARD if one in (package["license"] or "")), None)
     if licence is None:
@@ -112,7 +120,8 @@ def crates(packages: "dict[tuple[str, str], dict]") -> "list[str]":
     """A list of all crates, then each text once, with the crates that have it."""
     texts, lines = {}, []
     for (name, version), package in packages.items():
-        found = [path.read_text(errors="replace") for path in wanted(package)] or [standard(package)]
+        files = wanted(package) or beside(package, packages)
+        found = [path.read_text(errors="replace") for path in files] or [standard(package)]
         for text in found:
             _, owners = texts.setdefault(" ".join(text.split()).lower(), (text, []))
             owners.append(f"{name} {version}")

@@ -161,7 +161,7 @@ pub(crate) fn index_datasets(
     Ok(datasets)
 }
 
-/// Names shards by their path below the folder that all of them lie in, where the last part alone is not unique, as of
+/// Names shards by their path below the folder that all of them lie in, where the last part is not unique, as of
 /// `part0/00000.tar` and `part1/00000.tar`. Names that are unique stay, and so do the digests that they are part of.
 fn name_apart(entries: &mut [ShardEntry], shards: &[ServedShard]) {
     let mut names = HashSet::new();

@@ -15,7 +15,7 @@ import notices  # noqa: E402
 
 RULES = (ROOT / "deny.toml").read_text()
 # C, C++ and assembler under the licence of the crate itself, or not compiled here.
-OWN_SOURCES = {"esaxx-rs", "ring", "signal-hook"}
+OWN_SOURCES = {"brotli-decompressor", "esaxx-rs", "ring", "signal-hook"}
 
 
 @pytest.fixture(scope="module")
