@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::sync::OnceCell;
 
 use super::Version;
-use super::distant::{Refusal, Remote};
+use super::distant::{ListedPart, Refusal, Remote};
 use super::url::encoded;
 use super::web::{
     Asked, Followed, Web, WebError, bounded_body, follow, is_anew, same_host, size_of_answer,
@@ -29,8 +29,6 @@ use super::web_server::{good, parsed, range_body, range_header};
 const SIGNED_FOR: Duration = Duration::from_secs(300);
 /// Signed URLs that are kept.
 const SIGNED_MAX: usize = 4096;
-/// Pages of a listing that are asked for.
-const PAGES_MAX: usize = 10_000;
 /// The longest page of a listing, in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
 
@@ -253,30 +251,35 @@ impl Remote for Hub {
         range_body(followed, version, range).await
     }
 
-    async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal> {
+    /// A page. The mark is the URL of the next one.
+    async fn list(
+        &self,
+        folder: &str,
+        behind: Option<&str>,
+        _: usize,
+    ) -> Result<ListedPart, Refusal> {
         let (base, dataset) = (&self.base, &self.dataset);
         let commit = self.commit().await?;
         let folder =
             if folder.is_empty() { String::new() } else { format!("/{}", encoded(folder)) };
         let first = format!("{base}/api/datasets/{dataset}/tree/{commit}{folder}?recursive=true");
         let first = parsed(first)?;
-        let mut found = Vec::new();
-        let mut next = Some(first.clone());
-        for _ in 0..PAGES_MAX {
-            let Some(uri) = next.take().filter(|_| found.len() < max) else {
-                found.truncate(max);
-                return Ok(found);
-            };
-            let (body, headers) = self.json(uri).await?;
-            let entries: Vec<Entry> = serde_json::from_slice(&body).map_err(not_json)?;
-            next = next_page(&headers).filter(|next| same_host(next, &first));
-            let files = entries.into_iter().filter(|entry| entry.kind == "file");
-            found.extend(files.map(|entry| {
-                let tag = entry.lfs.map_or(entry.oid, |lfs| lfs.oid);
-                (entry.path, Version { bytes: entry.size, tag })
-            }));
-        }
-        Err(WebError::Unusable("the hub's listing has pages without end").into())
+        let page = match behind {
+            Some(page) => parsed(page.to_owned())?,
+            None => first.clone(),
+        };
+        let (body, headers) = self.json(page).await?;
+        let entries: Vec<Entry> = serde_json::from_slice(&body).map_err(not_json)?;
+        let next = next_page(&headers).filter(|next| same_host(next, &first));
+        let files = entries.into_iter().filter(|entry| entry.kind == "file");
+        let object = |entry: Entry| {
+            let tag = entry.lfs.map_or(entry.oid, |lfs| lfs.oid);
+            (entry.path, Version { bytes: entry.size, tag })
+        };
+        Ok(ListedPart {
+            objects: files.map(object).collect(),
+            mark: next.map(|next| next.to_string()),
+        })
     }
 }
 

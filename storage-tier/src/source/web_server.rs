@@ -11,7 +11,7 @@ use hyper::header::{
 use hyper::{Method, Uri};
 
 use super::Version;
-use super::distant::{PIECE_BYTES_MAX, Refusal, Remote};
+use super::distant::{ListedPart, PIECE_BYTES_MAX, Refusal, Remote};
 use super::url::encoded_url;
 use super::web::{
     Asked, Followed, Web, WebError, bounded_body, follow, range_of_answer, size_of_answer,
@@ -80,7 +80,7 @@ impl Remote for WebServer {
         false
     }
 
-    async fn list(&self, _: &str, _: usize) -> Result<Vec<(String, Version)>, Refusal> {
+    async fn list(&self, _: &str, _: Option<&str>, _: usize) -> Result<ListedPart, Refusal> {
         let why = "a web server does not say what files there are: name each, braces help";
         Err(WebError::Unusable(why).into())
     }

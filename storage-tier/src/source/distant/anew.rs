@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::Version;
 use super::super::web::anew;
-use super::{Refusal, Remote};
+use super::{ListedPart, Refusal, Remote};
 
 /// The remote that it is otherwise.
 #[derive(Debug)]
@@ -32,7 +32,12 @@ impl Remote for Anew {
         self.0.can_list()
     }
 
-    async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal> {
-        anew(self.0.list(folder, max)).await
+    async fn list(
+        &self,
+        folder: &str,
+        behind: Option<&str>,
+        max: usize,
+    ) -> Result<ListedPart, Refusal> {
+        anew(self.0.list(folder, behind, max)).await
     }
 }

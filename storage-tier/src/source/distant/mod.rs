@@ -32,6 +32,8 @@ pub(crate) const PIECE_BYTES_MAX: u64 = 8 << 20;
 const OBJECTS_AT_A_TIME: usize = 32;
 /// The most objects that a listing may have.
 pub(crate) const LISTED_MAX: usize = 1 << 20;
+/// Parts of a listing that are asked for.
+const PARTS_MAX: usize = 10_000;
 
 /// Makes single requests to a source. Whoever calls it limits their time and makes them again.
 ///
@@ -56,8 +58,35 @@ pub(crate) trait Remote: Debug + Send + Sync {
         true
     }
 
-    /// The objects below a folder, in any order, until there are `max`; the empty name is the top.
-    async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal>;
+    /// Objects below a folder, in any order, until there are `max`; the empty name is the top. What comes before a failure
+    /// is a part of its own. Behind a mark the rest follows.
+    async fn list(
+        &self,
+        folder: &str,
+        behind: Option<&str>,
+        max: usize,
+    ) -> Result<ListedPart, Refusal>;
+}
+
+/// Some of the objects below a folder.
+#[derive(Debug, Default)]
+pub(crate) struct ListedPart {
+    pub(crate) objects: Vec<(String, Version)>,
+    /// Behind which the listing goes on; none at its end.
+    pub(crate) mark: Option<String>,
+}
+
+/// Consoles of stores make empty objects that stand for folders.
+fn leave_out_markers(found: &mut Vec<(String, Version)>) {
+    found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    let folders: Vec<String> = found.iter().map(|(name, _)| format!("{name}/")).collect();
+    let stands_for_folder = |at: usize| {
+        found[at].1.bytes == 0
+            && found[at + 1..].iter().take(64).any(|(name, _)| name.starts_with(&folders[at]))
+    };
+    let keep: Vec<bool> = (0..found.len()).map(|at| !stands_for_folder(at)).collect();
+    let mut keep = keep.into_iter();
+    found.retain(|_| keep.next().unwrap_or(true));
 }
 
 /// A source out of requests.
@@ -66,6 +95,10 @@ pub(crate) struct Distant {
     remote: Arc<dyn Remote>,
     node: Arc<Node>,
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("its listing has parts without end")]
+struct Endless;
 
 #[derive(Debug, thiserror::Error)]
 #[error("there are {LISTED_MAX} objects or more below it: name a folder further down")]
@@ -85,7 +118,19 @@ impl Distant {
 
     fn list_some(&self, key: &str, max: usize) -> Result<Vec<(String, Version)>, ObjectError> {
         let name = self.remote.name(key);
-        self.node.wait(self.node.persist_listing(&name, || self.remote.list(key, max)))
+        let (mut found, mut mark) = (Vec::new(), None);
+        for _ in 0..PARTS_MAX {
+            let part = || self.remote.list(key, mark.as_deref(), max - found.len());
+            let part = self.node.wait(self.node.persist_listing(&name, part))?;
+            found.extend(part.objects);
+            mark = part.mark;
+            if mark.is_none() || found.len() >= max {
+                found.truncate(max);
+                leave_out_markers(&mut found);
+                return Ok(found);
+            }
+        }
+        Err(ObjectError::Read { name, source: Box::new(Endless) })
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -21,7 +21,7 @@ use object_store::{
 };
 
 use super::Version;
-use super::distant::{Refusal, Remote};
+use super::distant::{ListedPart, Refusal, Remote};
 use super::url::Scheme;
 use super::web::{Web, WebError};
 use connector::Connector;
@@ -195,24 +195,35 @@ impl Remote for Bucket {
         Ok(whole.freeze())
     }
 
-    async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal> {
+    /// The mark is the last name of a part: stores list in the order of names.
+    async fn list(
+        &self,
+        folder: &str,
+        behind: Option<&str>,
+        max: usize,
+    ) -> Result<ListedPart, Refusal> {
         let prefix = path(folder)?;
-        let listed = self.store.list(Some(&prefix)).take(max);
-        let listed: Vec<ObjectMeta> = listed.try_collect().await.map_err(refusal)?;
-        let named = |meta: ObjectMeta| {
-            Self::version(&meta).map(|version| (meta.location.as_ref().to_owned(), version))
+        let listed = match behind {
+            Some(name) => self.store.list_with_offset(Some(&prefix), &path(name)?),
+            None => self.store.list(Some(&prefix)),
         };
-        let mut found = listed.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
-        // Consoles make empty objects that stand for folders.
-        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let folders: Vec<String> = found.iter().map(|(name, _)| format!("{name}/")).collect();
-        let stands_for_folder = |at: usize| {
-            found[at].1.bytes == 0
-                && found[at + 1..].iter().take(64).any(|(name, _)| name.starts_with(&folders[at]))
-        };
-        let keep: Vec<bool> = (0..found.len()).map(|at| !stands_for_folder(at)).collect();
-        let mut keep = keep.into_iter();
-        found.retain(|_| keep.next().unwrap_or(true));
-        Ok(found)
+        let mut listed = listed.take(max);
+        let (mut found, mut mark): (Vec<(String, Version)>, _) = (Vec::new(), None);
+        while let Some(meta) = listed.next().await {
+            let meta: ObjectMeta = match meta {
+                Ok(meta) => meta,
+                Err(error) => {
+                    // What came before it is kept, and what follows is asked for again.
+                    let in_order = found.is_sorted_by(|(a, _), (b, _)| a < b);
+                    mark = found.last().map(|(name, _)| name.clone()).filter(|_| in_order);
+                    if mark.is_none() {
+                        return Err(refusal(error));
+                    }
+                    break;
+                }
+            };
+            found.push((meta.location.as_ref().to_owned(), Self::version(&meta)?));
+        }
+        Ok(ListedPart { objects: found, mark })
     }
 }

@@ -68,6 +68,31 @@ fn a_bucket_that_is_not_there_is_an_error_at_once() {
     assert_eq!(server.requests().len(), 1);
 }
 
+#[cfg(feature = "source-object-store")]
+#[test]
+fn a_page_of_a_listing_that_fails_is_asked_for_again_and_not_all_pages() {
+    const FILES: usize = 60;
+    let server = Server::start(Dialect::S3);
+    (0..FILES).for_each(|number| server.put(&format!("big/{number:04}.tar"), b"x"));
+    let source = distant(super::bucket(&server), &config());
+    let pages = source.list(&path("big")).unwrap();
+    assert_eq!(pages.len(), FILES);
+    let calm = server.requests().len();
+    // Every fifth request: more than the pages from one failure to the next would ever get through from the start.
+    let mut asked = 0;
+    server.fail(move |request| {
+        asked += usize::from(request.query.contains_key("list-type"));
+        (asked % 5 == 0).then_some(Fault::Status(503))
+    });
+    let found = source.list(&path("big")).unwrap();
+    let names = |listed: &[super::super::Listed]| -> Vec<std::path::PathBuf> {
+        listed.iter().map(|listed| listed.path.clone()).collect()
+    };
+    assert_eq!(names(&found), names(&pages));
+    let requests = server.requests().len();
+    assert!(requests <= calm + calm / 3, "{requests} requests in place of {calm}");
+}
+
 #[test]
 fn what_does_not_pass_is_an_error_by_name_after_a_limit_in_time() {
     let faults = [Fault::Status(503), Fault::Hangup, Fault::Cut(1000), Fault::TooMany];

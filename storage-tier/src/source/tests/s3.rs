@@ -28,7 +28,8 @@ fn list(state: &State, request: &Request) -> Answer {
     assert_eq!(request.query.get("list-type").map(String::as_str), Some("2"));
     let none = String::new();
     let prefix = request.query.get("prefix").unwrap_or(&none);
-    let after = request.query.get("continuation-token").unwrap_or(&none);
+    let behind = |key: &str| request.query.get(key).unwrap_or(&none);
+    let after = behind("continuation-token").max(behind("start-after"));
     let files = state.files();
     let mut found = files.iter().filter(|(name, _)| name.starts_with(prefix) && *name > after);
     let mut xml = "<?xml version=\"1.0\"?><ListBucketResult>".to_owned();
