@@ -59,6 +59,12 @@ impl Memory {
         Self { files, until_fault: Arc::new(AtomicI64::new(-1)) }
     }
 
+    /// Calls so far, where none is to fail.
+    #[cfg(feature = "format-mds")]
+    pub(crate) fn calls(&self) -> i64 {
+        -1 - self.until_fault.load(Ordering::Relaxed)
+    }
+
     fn call(&self, path: &Path) -> Result<(), ObjectError> {
         if self.until_fault.fetch_sub(1, Ordering::Relaxed) == 0 {
             let (name, source) = (self.name(path), "the network is away".into());
@@ -68,7 +74,7 @@ impl Memory {
     }
 
     fn version(bytes: &Bytes) -> Version {
-        Version { bytes: bytes.len() as u64, tag: "in memory".to_owned() }
+        Version { bytes: bytes.len() as u64, tag: headwater_core::Digest::of(bytes).to_string() }
     }
 }
 

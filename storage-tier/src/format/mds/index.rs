@@ -1,5 +1,7 @@
 //! `index.json`: which shards a folder has, and what their columns are.
 
+use std::sync::Arc;
+
 use headwater_core::manifest::SHARD_SAMPLES_MAX;
 use serde::Deserialize;
 
@@ -11,14 +13,14 @@ use crate::source::{Place, Stat, Version};
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 
 /// A folder and its shards.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Index {
     /// The file itself, and its version.
     pub(super) place: Place,
     pub(super) version: Version,
     /// The folder's name.
     pub(super) folder: String,
-    pub(super) shards: Vec<Shard>,
+    pub(super) shards: Arc<[Shard]>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -28,7 +30,7 @@ struct Written {
 }
 
 /// A shard as the file has it.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Shard {
     format: String,
     version: u32,
@@ -42,7 +44,7 @@ pub(super) struct Shard {
 }
 
 /// A file of a shard.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct File {
     pub(super) basename: String,
     pub(super) bytes: u64,

@@ -12,14 +12,15 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use headwater_core::{Digest, Digester, ShardIndex};
 use headwater_storage_client::{IndexedShard, Object};
 
 use super::{Damage, Format, Opened, Outline, kept_as};
 use crate::kept::{KeptIndices, Stamp};
-use crate::source::{Place, Version};
+use crate::source::{Place, Stat, Version};
 use crate::{DatasetConfig, StorageError};
 use index::{Index, Shard};
 use packed::Zstd;
@@ -29,13 +30,56 @@ use packed::Zstd;
 pub(crate) struct Mds {
     columns: Arc<[String]>,
     kept: Arc<KeptIndices>,
+    /// Indices by the name of the place that they were asked for at: each shard that is opened needs one, and one of ten thousand
+    /// shards has megabytes.
+    indices: Mutex<HashMap<String, Index>>,
 }
+
+type OpenShard = (Index, Shard, Arc<dyn Object>);
+
+/// Indices that are held.
+const INDICES_MAX: usize = 64;
 
 // === impl Mds ===
 
 impl Mds {
     pub(crate) fn new(dataset: &DatasetConfig, kept: Arc<KeptIndices>) -> Self {
-        Self { columns: dataset.columns.clone().into(), kept }
+        Self { columns: dataset.columns.clone().into(), kept, indices: Mutex::default() }
+    }
+
+    /// The index of a folder: the one that is held, if its file has not changed.
+    fn index(&self, place: &Place) -> Result<Index, StorageError> {
+        // No panic can happen while the lock is held.
+        let held = || self.indices.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = place.whole_name();
+        let known = held().get(&name).cloned();
+        if let Some(index) = known {
+            // Its connections may be others now.
+            let source = place.source.clone();
+            let index = Index { place: Place { source, ..index.place }, ..index };
+            if matches!(index.place.stat()?, Stat::Object(version) if version == index.version) {
+                return Ok(index);
+            }
+        }
+        let index = Index::read(place)?;
+        let mut held = held();
+        if held.len() >= INDICES_MAX {
+            held.clear();
+        }
+        held.insert(name, index.clone());
+        Ok(index)
+    }
+
+    /// A shard of a folder, by its number, and its object, if it is of that version.
+    fn open_at(&self, place: &Place, shard: u32, told: Digest) -> Result<OpenShard, StorageError> {
+        let index = self.index(place)?;
+        let shard = index.shards.get(shard as usize).cloned();
+        let shard = shard.ok_or_else(|| StorageError::ShardChanged { name: place.name() })?;
+        let object = index.place.beside(&shard.file().basename).open()?;
+        if version(&index, &*object) != told {
+            return Err(StorageError::ShardChanged { name: object.name() });
+        }
+        Ok((index, shard, object))
     }
 
     /// The index of an open shard that is not compressed, and how it was come by.
@@ -57,12 +101,12 @@ impl Mds {
         Ok((found, "idx"))
     }
 
-    fn outline(&self, index: &Index, shard: Shard) -> Result<Outline, StorageError> {
+    fn outline(&self, index: &Index, shard: &Shard) -> Result<Outline, StorageError> {
         let object = index.place.beside(&shard.file().basename).open()?;
         let version = version(index, &*object);
         let name = format!("{}/{}", index.folder, shard.file().basename);
         if shard.zip_data.is_none() {
-            let (found, by) = self.raw_index(index, &shard, &*object)?;
+            let (found, by) = self.raw_index(index, shard, &*object)?;
             return Ok(Outline {
                 name,
                 samples: found.samples(),
@@ -73,7 +117,7 @@ impl Mds {
                 version,
             });
         }
-        let packed = Zstd { object, shard, columns: self.columns.clone() };
+        let packed = Zstd { object, shard: shard.clone(), columns: self.columns.clone() };
         packed.check()?;
         Ok(Outline {
             name,
@@ -89,13 +133,12 @@ impl Mds {
 
 impl Format for Mds {
     fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
-        let mut index = Index::read(place)?;
-        let shards = std::mem::take(&mut index.shards);
-        shards.into_iter().map(|shard| self.outline(&index, shard)).collect()
+        let index = self.index(place)?;
+        index.shards.iter().map(|shard| self.outline(&index, shard)).collect()
     }
 
     fn open(&self, place: &Place, shard: u32, told: Digest) -> Result<Opened, StorageError> {
-        let (index, shard, object) = open_at(place, shard, told)?;
+        let (index, shard, object) = self.open_at(place, shard, told)?;
         if shard.zip_data.is_some() {
             return Ok(Opened::Packed(Box::new(Zstd {
                 object,
@@ -115,7 +158,7 @@ impl Format for Mds {
         shard: u32,
         version: Digest,
     ) -> Result<Vec<Damage>, StorageError> {
-        let (_, shard, object) = open_at(place, shard, version)?;
+        let (_, shard, object) = self.open_at(place, shard, version)?;
         if shard.zip_data.is_some() {
             return Ok(Vec::new());
         }
@@ -132,24 +175,6 @@ impl Format for Mds {
     fn is_of_files(&self) -> bool {
         false
     }
-}
-
-/// A shard of a folder, by its number, and its object, if it is of that version.
-fn open_at(
-    place: &Place,
-    shard: u32,
-    told: Digest,
-) -> Result<(Index, Shard, Arc<dyn Object>), StorageError> {
-    let mut index = Index::read(place)?;
-    if shard as usize >= index.shards.len() {
-        return Err(StorageError::ShardChanged { name: place.name() });
-    }
-    let shard = index.shards.swap_remove(shard as usize);
-    let object = index.place.beside(&shard.file().basename).open()?;
-    if version(&index, &*object) != told {
-        return Err(StorageError::ShardChanged { name: object.name() });
-    }
-    Ok((index, shard, object))
 }
 
 /// Changes with the index and the shard.

@@ -99,6 +99,27 @@ fn an_index_may_name_shards_in_folders_below() {
     assert_eq!(keys(&twice).len(), 2 * keys(&once).len());
 }
 
+/// It may have megabytes, and each shard that is opened needs it.
+#[test]
+fn an_index_is_read_once_and_again_when_it_has_changed() {
+    let format = unkept();
+    let mut files = objects("raw");
+    let calls = |files: &BTreeMap<PathBuf, Bytes>| {
+        let source = Arc::new(Memory::new(files.clone()));
+        let place = Place { source: source.clone(), path: "set".into() };
+        let index = format.index(&place).unwrap();
+        (source.calls(), index.shards.len())
+    };
+    let (first, shards) = calls(&files);
+    // Whether it has changed.
+    assert_eq!(calls(&files), (1, shards));
+    let index = String::from_utf8(files[Path::new("set/index.json")].to_vec()).unwrap();
+    let mut index: serde_json::Value = serde_json::from_str(&index).unwrap();
+    index["shards"].as_array_mut().unwrap().truncate(1);
+    files.insert("set/index.json".into(), index.to_string().into());
+    assert_eq!(calls(&files), (1 + first, 1));
+}
+
 #[test]
 fn only_the_columns_named_are_read_whatever_the_others_are() {
     let kept = folder();
