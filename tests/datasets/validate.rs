@@ -152,7 +152,7 @@ fn put(place: &Place, name: &str, bytes: &[u8]) -> String {
 #[test]
 fn double_keys_and_shards_without_a_sample_are_told() {
     let place = Place::new();
-    let members = [("a.cls", &b"1"[..]), ("b.cls", b"2"), ("a.json", b"{}"), ("a.txt", b"")];
+    let members = [("a.cls", &b"1"[..]), ("b.cls", b"2"), ("a.cls", b"1"), ("a.txt", b"")];
     let doubled = put(&place, "doubled.tar", &tar(&members));
     let empty = put(&place, "empty.tar", &tar(&[("README", b"no sample")]));
     let ended = place.run(&["datasets", "validate"]);
@@ -228,9 +228,11 @@ fn a_shards_file_name_cannot_act_on_the_terminal() {
 fn names_in_a_shard_cannot_act_on_the_terminal() {
     let place = Place::new();
     let key = "\u{1b}[2Jgone\u{7}";
-    let [no_image, again] = [format!("{key}.cls"), format!("{key}.json")];
-    put(&place, "named.tar", &tar(&[(&no_image, b"1"), ("b.cls", b"1"), (&again, b"{}")]));
+    let [no_image, apart] = [format!("{key}.cls"), format!("{key}.json")];
+    put(&place, "named.tar", &tar(&[(&no_image, b"1"), ("b.cls", b"1"), (&no_image, b"2")]));
+    put(&place, "other.tar", &tar(&[(&no_image, b"1"), ("b.cls", b"1"), (&apart, b"{}")]));
     let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["the members of sample `\\u{1b}[2Jgone\\u{7}` lie apart"]);
     tells(&ended, &["sample 0, `\\u{1b}[2Jgone\\u{7}`: no field"]);
     tells(&ended, &["has 2 samples with key `\\u{1b}[2Jgone\\u{7}`"]);
     let acts = |text: &str| text.chars().any(|c| c.is_control() && c != '\n');

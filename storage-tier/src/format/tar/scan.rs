@@ -138,7 +138,8 @@ pub(super) fn scan_from(object: &dyn Object, base: u64) -> Result<Scan, StorageE
             reason: format!(
                 "the members of sample `{key}` lie apart, the second part from byte {at} on: write the archive in \
                  the order of its names (`tar --sort=name`), or make shards of the unpacked images with `headwater \
-                 datasets pack`"
+                 datasets pack`",
+                key = key.escape_debug(),
             ),
         },
     };

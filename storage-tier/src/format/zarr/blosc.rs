@@ -97,7 +97,11 @@ fn unpack_block(
     }
 }
 
-fn unsupported(compressor: &str) -> String {
+/// Names of the compressors whose blocks are unpacked here.
+pub(super) const COMPRESSORS: [&str; 4] = ["lz4", "lz4hc", "zlib", "zstd"];
+
+/// A compressor that is not among them, for a sentence.
+pub(super) fn unsupported(compressor: &str) -> String {
     format!("blosc with `{compressor}` is not supported: write with `zstd` or `lz4`")
 }
 

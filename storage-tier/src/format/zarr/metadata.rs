@@ -5,6 +5,7 @@ mod fill;
 mod v2;
 mod v3;
 
+use super::blosc;
 use super::codec::Codec;
 use crate::format::arrays::Element;
 
@@ -121,6 +122,15 @@ impl ArrayMetadata {
         let numbers: Vec<String> = chunk.iter().map(u64::to_string).collect();
         let numbers = numbers.join(&self.keys.separator.to_string());
         if self.keys.prefixed { format!("c{}{numbers}", self.keys.separator) } else { numbers }
+    }
+}
+
+/// A codec by its name, with what blosc packs with: known here, it is not met at each read.
+fn codec(name: &str, inner: Option<&str>) -> Result<Codec, Fault> {
+    let known = Codec::of(name).ok_or_else(|| unknown_codec(name))?;
+    match inner.filter(|inner| known == Codec::Blosc && !blosc::COMPRESSORS.contains(inner)) {
+        Some(inner) => Err(Fault::Unserved(blosc::unsupported(&inner.escape_debug().to_string()))),
+        None => Ok(known),
     }
 }
 

@@ -89,3 +89,11 @@ fn it_keeps_the_contract_of_formats() {
 fn files_that_the_package_writes_now_give_their_samples() {
     trial::written_now("zarr", 14, zarr);
 }
+
+/// Chunks are read much later, and again and again.
+#[test]
+fn a_compressor_within_blosc_that_is_not_read_is_named_at_the_start() {
+    let format = Zarr::new(&DatasetConfig::default());
+    let error = format.outlines(&trial::read_place("zarr/blosclz.zarr")).unwrap_err().to_string();
+    assert!(error.contains("blosc with `blosclz` is not supported"), "{error}");
+}

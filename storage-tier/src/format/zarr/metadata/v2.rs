@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ArrayMetadata, Codec, Fault, Keys, fill, parsed, unknown_codec};
+use super::{ArrayMetadata, Fault, Keys, codec, fill, parsed, unknown_codec};
 use crate::format::arrays::Element;
 
 #[derive(Deserialize)]
@@ -22,6 +22,8 @@ struct Text {
 #[derive(Deserialize)]
 struct Compressor {
     id: String,
+    /// What blosc packs with.
+    cname: Option<String>,
 }
 
 pub(super) fn read(json: &[u8]) -> Result<ArrayMetadata, Fault> {
@@ -37,9 +39,8 @@ pub(super) fn read(json: &[u8]) -> Result<ArrayMetadata, Fault> {
     if let Some(filter) = text.filters.iter().flatten().next() {
         return Err(unknown_codec(&filter.id));
     }
-    let codec = text
-        .compressor
-        .map(|compressor| Codec::of(&compressor.id).ok_or_else(|| unknown_codec(&compressor.id)));
+    let codec =
+        text.compressor.map(|compressor| codec(&compressor.id, compressor.cname.as_deref()));
     Ok(ArrayMetadata {
         element,
         shape: text.shape,

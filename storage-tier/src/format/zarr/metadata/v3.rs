@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ArrayMetadata, Codec, Fault, Keys, Sharding, fill, parsed, unknown_codec};
+use super::{ArrayMetadata, Codec, Fault, Keys, Sharding, codec, fill, parsed, unknown_codec};
 use crate::format::arrays::Element;
 
 #[derive(Deserialize)]
@@ -116,7 +116,9 @@ fn steps(codecs: &[Named], axes: usize) -> Result<(Vec<Codec>, bool), Fault> {
                     return Err(Fault::Unserved(format!("its axes are transposed: {remedy}")));
                 }
             }
-            (name, Some(_)) => steps.push(Codec::of(name).ok_or_else(|| unknown_codec(name))?),
+            (name, Some(_)) => {
+                steps.push(codec(name, configuration.get("cname").and_then(Value::as_str))?);
+            }
             (name, None) => return Err(unknown_codec(name)),
         }
     }
