@@ -117,7 +117,7 @@ fn a_run_that_is_asked_to_end_takes_its_children_along() {
     let pid = Pid::from_raw(run.id() as i32).expect("a pid");
     kill_process(pid, Signal::TERM).expect("the run is there");
     let output = run.wait_with_output().expect("its end");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(143));
     let log = String::from_utf8_lossy(&output.stderr);
     // The children are there before they listen: it may still have been waiting for them.
     let told = ["headwater: receiver: interrupted", "headwater: interrupted"];
