@@ -11,7 +11,41 @@ use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, ad
 /// Memory that the decoder may take beside the pixels, in bytes.
 pub(super) const WORK_BYTES_MAX: usize = 64 << 20;
 
+/// The last chunk of a file.
+const END: [u8; 12] = *b"\0\0\0\0IEND\xae\x42\x60\x82";
+
+/// Decodes also what ends behind its pixels, as Pillow does. Pillow takes pixels with a wrong checksum as well: here one is
+/// an error, or a bit that a disk has changed would change a training.
 pub(super) fn decode(
+    encoded: &[u8],
+    limits: &DecodeLimits,
+    canvas: &mut Canvas<'_>,
+) -> Result<(), DecodeFailure> {
+    match decode_whole(encoded, limits, canvas) {
+        Err(DecodeFailure::Bytes(error @ DecodeError::Truncated { .. })) => {
+            let whole = [&encoded[..end_of_chunks(encoded)], &END].concat();
+            decode_whole(&whole, limits, canvas).map_err(|_| error.into())
+        }
+        done => done,
+    }
+}
+
+/// Where the last chunk ends that is whole.
+fn end_of_chunks(encoded: &[u8]) -> usize {
+    const SIGNATURE_BYTES: usize = 8;
+    /// Length, name and checksum.
+    const CHUNK_BYTES: usize = 12;
+    let mut end = SIGNATURE_BYTES.min(encoded.len());
+    while let Some(held) = encoded[end..].first_chunk().map(|held| u32::from_be_bytes(*held)) {
+        match end.checked_add(CHUNK_BYTES + held as usize).filter(|next| *next <= encoded.len()) {
+            Some(next) => end = next,
+            None => break,
+        }
+    }
+    end
+}
+
+fn decode_whole(
     encoded: &[u8],
     limits: &DecodeLimits,
     canvas: &mut Canvas<'_>,

@@ -29,7 +29,7 @@ fn a_jpeg_has_pillows_pixels() {
 
 #[test]
 fn a_png_has_pillows_pixels() {
-    equals_pillow(".png", 11);
+    equals_pillow(".png", 13);
 }
 
 #[test]
