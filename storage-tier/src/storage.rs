@@ -70,6 +70,14 @@ impl Storage {
         Self::open_telling(config, |_, _| ()).await
     }
 
+    /// As [`Storage::open`] for a look: indices that are kept are read, and none is kept.
+    ///
+    /// # Errors
+    /// As [`Storage::open`].
+    pub async fn look(config: StorageConfig) -> Result<Self, StorageError> {
+        Self::open_with(config, KeptIndices::read_only, |_, _| ()).await
+    }
+
     /// As [`Storage::open`]; `tell` hears after each shard how many are indexed, of how many. It is
     /// called on the thread that collects the indices and holds it up.
     ///
@@ -77,6 +85,14 @@ impl Storage {
     /// As [`Storage::open`].
     pub async fn open_telling(
         config: StorageConfig,
+        tell: impl FnMut(usize, usize) + Send + 'static,
+    ) -> Result<Self, StorageError> {
+        Self::open_with(config, |kept| kept, tell).await
+    }
+
+    async fn open_with(
+        config: StorageConfig,
+        indices: fn(KeptIndices) -> KeptIndices,
         mut tell: impl FnMut(usize, usize) + Send + 'static,
     ) -> Result<Self, StorageError> {
         config.validate()?;
@@ -86,7 +102,7 @@ impl Storage {
         let access = Access::open(&config.security)?;
         let indexing = spawn_blocking(move || {
             let cache = config.cache.opened().map(|cache| Cache::open(&cache)).transpose()?;
-            let kept = KeptIndices::new(config.index_dir.clone(), index_fallback_dir());
+            let kept = indices(KeptIndices::new(config.index_dir.clone(), index_fallback_dir()));
             let sources = Sources::new(&config);
             let datasets = index_datasets(&config, &sources, &Arc::new(kept), &mut tell)?;
             Ok::<_, StorageError>((config, datasets, cache))

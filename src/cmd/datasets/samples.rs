@@ -78,7 +78,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
 
 /// What there is, and its first samples, as lines.
 async fn look(config: StorageConfig, samples: u32) -> Result<String> {
-    let storage = Storage::open(config).await?;
+    let storage = Storage::look(config).await?;
     let manifest = storage.manifests().next().context("no dataset")?;
     let shards = manifest.shards();
     let total = shards.iter().map(|shard| shard.bytes).sum();

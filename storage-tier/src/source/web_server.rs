@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::header::{
     CONTENT_ENCODING, HeaderMap, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
-use hyper::{Method, Uri};
+use hyper::{Method, StatusCode, Uri};
 
 use super::Version;
 use super::distant::{ListedPart, PIECE_BYTES_MAX, Refusal, Remote};
@@ -17,6 +17,11 @@ use super::web::{
     Asked, Followed, Web, WebError, bounded_body, follow, range_of_answer, size_of_answer,
     tag_of_answer,
 };
+
+/// What servers say to `HEAD` that know only `GET`, and those whose URLs are signed for `GET`: the answer to a request for
+/// the first byte says the same.
+const KNOWS_NO_HEAD: [StatusCode; 3] =
+    [StatusCode::FORBIDDEN, StatusCode::METHOD_NOT_ALLOWED, StatusCode::NOT_IMPLEMENTED];
 
 /// Files below one scheme, host and port.
 #[derive(Debug)]
@@ -39,11 +44,20 @@ impl WebServer {
         key: &str,
         headers: HeaderMap,
     ) -> Result<Followed, Refusal> {
-        let uri = parsed(format!("{}/{}", self.base, encoded_url(key)))?;
-        let asked = Asked { method, uri, headers, token: None, elsewhere: true };
-        let followed = follow(&self.web, asked).await?;
+        let followed = self.answer(method, key, headers).await?;
         good(&followed)?;
         Ok(followed)
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        key: &str,
+        headers: HeaderMap,
+    ) -> Result<Followed, Refusal> {
+        let uri = parsed(format!("{}/{}", self.base, encoded_url(key)))?;
+        let asked = Asked { method, uri, headers, token: None, elsewhere: true };
+        Ok(follow(&self.web, asked).await?)
     }
 }
 
@@ -54,8 +68,20 @@ impl Remote for WebServer {
     }
 
     async fn head(&self, key: &str) -> Result<Version, Refusal> {
-        let followed = self.ask(Method::HEAD, key, HeaderMap::new()).await?;
-        version_of(followed.answer.headers())
+        let followed = self.answer(Method::HEAD, key, HeaderMap::new()).await?;
+        if !KNOWS_NO_HEAD.contains(&followed.answer.status()) {
+            good(&followed)?;
+            return version_of(followed.answer.headers());
+        }
+        let followed = self.ask(Method::GET, key, range_header(&(0..1))).await?;
+        let headers = followed.answer.headers();
+        let version = version_of(headers)?;
+        match range_of_answer(headers) {
+            Some((_, bytes)) if followed.answer.status() == StatusCode::PARTIAL_CONTENT => {
+                Ok(Version { bytes, ..version })
+            }
+            _ => Ok(version),
+        }
     }
 
     async fn get(&self, key: &str, version: &Version, range: Range<u64>) -> Result<Bytes, Refusal> {

@@ -68,6 +68,24 @@ fn a_bucket_that_is_not_there_is_an_error_at_once() {
     assert_eq!(server.requests().len(), 1);
 }
 
+#[test]
+fn a_web_server_that_takes_no_head_is_asked_for_the_first_byte() {
+    for status in [403, 405, 501] {
+        let server = Server::start(Dialect::Plain);
+        let content = bytes(3, 30_000);
+        server.put("ds/a.tar", &content);
+        let source = distant(web_server(&server), &config());
+        server.fail(move |request| (request.method == "HEAD").then_some(Fault::Status(status)));
+        let object = source.open(&path("ds/a.tar")).unwrap();
+        assert_eq!(object.bytes(), 30_000, "{status}");
+        assert!(object.read(1000..25_000).unwrap() == content[1000..25_000], "{status}");
+        // Who may read nothing learns that, and what to check.
+        server.fail(|_| Some(Fault::Status(403)));
+        let text = error_chain(&source.open(&path("ds/a.tar")).unwrap_err());
+        assert!(text.contains("403") && text.contains("credentials"), "{text}");
+    }
+}
+
 #[cfg(feature = "source-object-store")]
 #[test]
 fn a_page_of_a_listing_that_fails_is_asked_for_again_and_not_all_pages() {
