@@ -38,6 +38,8 @@ pub(super) struct Jobs {
     listed: Vec<Job>,
     /// Jobs of the first look, and those that were submitted since: what else has the name is somebody else's.
     own: BTreeSet<u64>,
+    /// `sbatch` failed: it may have submitted a job all the same, which the next look finds.
+    is_unclear: bool,
     foreign: BTreeSet<u64>,
     /// When a job ended last whose worker never answered, and how often that was so in a row; none once a worker
     /// answers again.
@@ -65,7 +67,9 @@ impl Job {
             let rest = words.collect::<Vec<_>>().join(" ");
             let rest = (!rest.is_empty()).then_some(rest);
             let (node, waits_for) = if runs { (rest, None) } else { (None, rest) };
+            // While a job is being configured, its node stands there.
             let waits_for = waits_for
+                .filter(|why| why.starts_with('('))
                 .map(|why| why.trim_matches(['(', ')']).to_owned())
                 .filter(|why| why != "None");
             Some(Self { node, waits_for, ..Self::submitted(number) })
@@ -80,7 +84,15 @@ impl Job {
 impl Jobs {
     pub(super) fn new(retry_pause: Duration) -> Self {
         let (own, foreign) = (BTreeSet::new(), BTreeSet::new());
-        Self { wanted: None, listed: Vec::new(), own, foreign, failed: None, retry_pause }
+        Self {
+            wanted: None,
+            listed: Vec::new(),
+            own,
+            is_unclear: false,
+            foreign,
+            failed: None,
+            retry_pause,
+        }
     }
 
     /// Takes over the jobs that squeue lists, and says what to do about them. A job that ended by itself is
@@ -89,6 +101,11 @@ impl Jobs {
     pub(super) fn settle(&mut self, now: Duration, mut listed: Vec<Job>) -> Steps {
         if self.wanted.is_none() {
             self.adopt(&listed);
+        }
+        if std::mem::take(&mut self.is_unclear) {
+            let known = &self.foreign;
+            let new = listed.iter().map(|job| job.number).filter(|number| !known.contains(number));
+            self.own.extend(new);
         }
         self.foreign = listed.iter().map(|job| job.number).collect::<BTreeSet<_>>();
         self.foreign.retain(|number| !self.own.contains(number));
@@ -132,6 +149,11 @@ impl Jobs {
     /// Takes jobs for its own that somebody has submitted.
     pub(super) fn adopt(&mut self, listed: &[Job]) {
         self.own.extend(listed.iter().map(|job| job.number));
+    }
+
+    /// A job could not be submitted, as far as `sbatch` says.
+    pub(super) fn on_unclear(&mut self) {
+        self.is_unclear = true;
     }
 
     /// For how long no job is submitted after this number of failed starts in a row.
@@ -271,12 +293,23 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_sbatch_submitted_and_did_not_tell_is_taken_over() {
+        let mut jobs = Jobs::new(PAUSE);
+        jobs.settle(at(0), Job::parse("1 R n3").unwrap());
+        jobs.settle(at(15), Job::parse("1 R n3\n7 R n4").unwrap());
+        jobs.want(2);
+        jobs.on_unclear();
+        let listed = Job::parse("1 R n3\n7 R n4\n8 PD (Priority)").unwrap();
+        assert_eq!(jobs.settle(at(30), listed.clone()), submit(0));
+        assert_eq!(jobs.foreign().iter().copied().collect::<Vec<_>>(), [7]);
+        jobs.want(1);
+        assert_eq!(jobs.settle(at(45), listed).cancel, [8]);
+    }
+
+    #[test]
     fn the_reason_why_a_job_waits_is_kept() {
         let mut jobs = Jobs::new(PAUSE);
-        jobs.settle(
-            at(0),
-            Job::parse("1 PD (QOSMaxJobsPerUserLimit)\n2 PD (None)\n3 R n4").unwrap(),
-        );
+        jobs.settle(at(0), Job::parse("1 PD (QOSMaxJobsPerUserLimit)\n2 CF n5\n3 R n4").unwrap());
         assert_eq!(jobs.waits_for().into_iter().collect::<Vec<_>>(), ["QOSMaxJobsPerUserLimit"]);
         jobs.settle(at(15), Job::parse("1 PD (Nodes required for job are DOWN, DRAINED)").unwrap());
         let said = ["Nodes required for job are DOWN, DRAINED"];

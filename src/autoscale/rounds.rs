@@ -17,6 +17,9 @@ const SERVING: &str = "headwater_autoscale_serving_workers";
 const STALL: &str = "headwater_autoscale_stall_share";
 const BUSY: &str = "headwater_autoscale_busy_share";
 const BUSIEST: &str = "headwater_autoscale_busiest_share";
+/// A worker that has been silent for this many times the pause after a step up is not waited for any more: it may be
+/// fetching its image for as long.
+const LOST_AFTER_PAUSES: u32 = 10;
 const STEPS: &str = "headwater_autoscale_steps_total";
 const FAILED: &str = "headwater_autoscale_failed_looks_total";
 
@@ -51,7 +54,7 @@ impl Rounds {
     /// # Errors
     /// A wrong configuration.
     pub(crate) fn new(config: &AutoscaleConfig, policy: Policy, dry: bool) -> Result<Self> {
-        let looking = Looking::new(config.places()?, policy.up_pause());
+        let looking = Looking::new(config.places()?, LOST_AFTER_PAUSES * policy.up_pause());
         let slurm = Slurm::new(config, policy.up_pause(), dry);
         let most = policy.workers_max;
         let controller = Controller::new(policy)?;

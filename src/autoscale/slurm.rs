@@ -69,8 +69,13 @@ impl Slurm {
     /// SLURM refuses one of the steps; the next look says which are still to be done.
     pub(super) fn act(&mut self, steps: Steps) -> Result<()> {
         for _ in 0..steps.submit {
-            let number = self.submit()?;
-            self.jobs.on_submitted(number);
+            match self.submit() {
+                Ok(number) => self.jobs.on_submitted(number),
+                Err(error) => {
+                    self.jobs.on_unclear();
+                    return Err(error);
+                }
+            }
         }
         for number in steps.cancel {
             tracing::info!(job = number, "a worker is ended");

@@ -224,11 +224,17 @@ fn outlines(format: &dyn Format, place: &Place) -> Result<Vec<Outline>, StorageE
         ))
     });
     looked.map_err(|error| {
-        if is_lfs_pointer(place) {
+        if is_of_content(&error) && is_lfs_pointer(place) {
             return unserved("it is a pointer of Git LFS, not the file itself: run `git lfs pull`");
         }
         error
     })
+}
+
+/// Whether it is what a file holds that is at fault: it could be read.
+fn is_of_content(error: &StorageError) -> bool {
+    use StorageError::{Broken, BrokenTar, Unserved};
+    matches!(error, Broken { .. } | BrokenTar { .. } | Unserved { .. })
 }
 
 /// Whether a file holds no more than where Git LFS keeps its bytes.

@@ -132,6 +132,8 @@ async fn folders_that_are_no_classes_or_shift_their_numbers_are_refused() {
     };
     let found = samples(given(&["c", "b", "a"])).await.unwrap();
     assert_eq!(found, ["a/0.jpg jpg=0 cls=2 class=a", "c/0.jpg jpg=2 cls=0 class=c"]);
+    let error = samples(given(&["a", "b", "c", "a"])).await.unwrap_err();
+    assert!(error.contains("`classes` has `a` twice"), "{error}");
     let error = samples(given(&["a", "b"])).await.unwrap_err();
     assert!(error.contains("folder `c` is not among `classes`"), "{error}");
 }
@@ -149,9 +151,12 @@ async fn labels_that_pandas_writes_as_floats_are_their_whole_numbers() {
         "2.jpg jpg=2 label=-2.00 cls=-2",
     ];
     assert_eq!(samples(dataset(floats.path())).await.unwrap(), expected);
-    // A target of a regression is no class.
+    // A target of a regression is no class, in no row.
     let target = with("0.jpg,0.5\n1.jpg,9.0\n2.jpg,1.5\n");
-    assert_eq!(samples(dataset(target.path())).await.unwrap()[0], "0.jpg jpg=0 label=0.5");
+    let expected = ["0.jpg jpg=0 label=0.5", "1.jpg jpg=1 label=9.0", "2.jpg jpg=2 label=1.5"];
+    assert_eq!(samples(dataset(target.path())).await.unwrap(), expected);
+    let named = with("0.jpg,nan\n1.jpg,inf\n2.jpg,nan\n");
+    assert_eq!(samples(dataset(named.path())).await.unwrap()[0], "0.jpg jpg=0 label=nan cls=1");
     let texts = with("0.jpg,dog\n1.jpg,cat\n2.jpg,dog\n");
     let classes = ["dog", "cat"].map(str::to_owned).to_vec();
     let given = DatasetConfig { classes, ..dataset(texts.path()) };

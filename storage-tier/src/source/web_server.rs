@@ -76,12 +76,14 @@ impl Remote for WebServer {
         let followed = self.ask(Method::GET, key, range_header(&(0..1))).await?;
         let headers = followed.answer.headers();
         let version = version_of(headers)?;
-        match range_of_answer(headers) {
-            Some((_, bytes)) if followed.answer.status() == StatusCode::PARTIAL_CONTENT => {
-                Ok(Version { bytes, ..version })
-            }
-            _ => Ok(version),
+        if followed.answer.status() != StatusCode::PARTIAL_CONTENT {
+            return Ok(version);
         }
+        let untold = WebError::Unusable(
+            "the server does not tell the file's size: copy it to another place",
+        );
+        let (_, bytes) = range_of_answer(headers).ok_or(untold)?;
+        Ok(Version { bytes, ..version })
     }
 
     async fn get(&self, key: &str, version: &Version, range: Range<u64>) -> Result<Bytes, Refusal> {

@@ -13,6 +13,18 @@ use crate::decode::{Wanted, scan};
 /// What is said of a header without a size.
 pub(super) const NO_SIZE: &str = "the header has no size";
 
+/// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`). The library says `TJERR_WARNING` also of an
+/// error that comes after a warning; the text is then the error's.
+const WARNINGS: &[&str] = &[
+    "Application transferred too many scanlines",
+    "Corrupt JPEG data",
+    "Inconsistent progression sequence",
+    "Invalid SOS parameters for sequential JPEG",
+    "Premature end of JPEG file",
+    "Unknown Adobe color transform code",
+    "Warning: unknown JFIF revision",
+];
+
 /// One decompressor of the library.
 #[derive(Debug)]
 pub(super) struct Turbo {
@@ -165,8 +177,10 @@ impl Turbo {
             let handle = self.handle.as_ptr();
             (CStr::from_ptr(sys::tj3GetErrorStr(handle)), sys::tj3GetErrorCode(handle))
         };
-        let is_warning = code == sys::TJERR_TJERR_WARNING as c_int;
-        Err(TurboError { text: text.to_string_lossy().into_owned(), is_warning })
+        let text = text.to_string_lossy().into_owned();
+        let is_warning = code == sys::TJERR_TJERR_WARNING as c_int
+            && WARNINGS.iter().any(|warning| text.starts_with(warning));
+        Err(TurboError { text, is_warning })
     }
 }
 

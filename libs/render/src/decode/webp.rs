@@ -40,6 +40,11 @@ pub(super) fn decode(
 }
 
 fn open(encoded: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>, DecodeFailure> {
+    let said =
+        encoded.get(4..8).and_then(|said| said.first_chunk()).map(|said| u32::from_le_bytes(*said));
+    if said.is_some_and(|said| (encoded.len() as u64) < CHUNK_HEAD_BYTES as u64 + u64::from(said)) {
+        return Err(DecodeError::truncated("unexpected end of WebP file").into());
+    }
     WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))
 }
 

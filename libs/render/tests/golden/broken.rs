@@ -124,3 +124,36 @@ fn a_decoder_that_panics_is_a_verdict_on_the_image() {
     }
     decoder.decode(&bytes("decode/palette.png")).expect("the decoder is as good as new");
 }
+
+/// After a warning the library says of an error, too, that it is one.
+#[test]
+fn an_error_behind_a_warning_is_a_verdict_and_shows_no_image_before() {
+    let whole = bytes("decode/progressive-444.jpg");
+    // Eight zero bytes before the tables of a scan are extraneous; the table that follows is none.
+    let table = |from: usize| {
+        from + whole[from..].windows(2).position(|pair| pair == [0xff, 0xc4]).expect("a table")
+    };
+    let first = table(0);
+    let second = table(first + 2);
+    let mut encoded = whole.clone();
+    encoded[second + 5..second + 21].fill(0xff);
+    encoded.splice(first..first, [0; 8]);
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    decoder.decode(&bytes("decode/baseline-444.jpg")).expect("an image before");
+    match decoder.decode(&encoded).expect_err("a table of more codes than there are") {
+        DecodeFailure::Bytes(error) => assert_eq!(error.kind(), DecodeErrorKind::Corrupt, "{error}"),
+        DecodeFailure::Passing { reason } => panic!("no verdict: {reason}"),
+    }
+    decoder.decode(&whole).expect("the decoder is as good as new");
+}
+
+#[test]
+fn a_webp_that_is_cut_is_truncated() {
+    for name in ["lossy.webp", "lossless.webp", "alpha.webp", "animated.webp", "animated-clear-lossy.webp"] {
+        let whole = bytes(&format!("decode/{name}"));
+        for cut in [1, 2, 3, 10, 100] {
+            let error = refusal(&whole[..whole.len() - cut], DecodeLimits::default());
+            assert_eq!(error.kind(), DecodeErrorKind::Truncated, "{name}, {cut} bytes: {error}");
+        }
+    }
+}

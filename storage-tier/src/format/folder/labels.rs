@@ -65,11 +65,8 @@ impl Labels {
                 false => csv_rows(&beside, &text)?,
             };
             let table = Self::Table(table(rows, classes).map_err(|label| {
-                broken(
-                    &beside,
-                    "the whole file",
-                    &format!("label `{label}` is not among `classes`"),
-                )
+                let reason = format!("label `{label}` is not among `classes`: correct one of them");
+                StorageError::Unserved { name: beside.name(), reason }
             })?);
             let lacks = |at: &usize| table.of(files.name(*at)).is_empty();
             if let Some(at) = (0..files.len()).find(lacks) {
@@ -87,6 +84,10 @@ impl Labels {
 
     fn by_class(given: &[String], place: &Place, files: &Files) -> Result<Self, StorageError> {
         let unserved = |reason| StorageError::Unserved { name: place.name(), reason };
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = given.iter().find(|class| !seen.insert(*class)) {
+            return Err(unserved(format!("`classes` has `{twice}` twice: name each once")));
+        }
         let class = |at| files.name(at).split_once('/').map(|(class, _)| class);
         let classes: BTreeSet<_> = (0..files.len()).filter_map(class).collect();
         let plain = (0..files.len()).find(|&at| class(at).is_none());
@@ -101,9 +102,9 @@ impl Labels {
             (false, None) => {
                 let numbers = numbers(given.iter().map(String::as_str));
                 match classes.into_iter().find(|class| !numbers.contains_key(*class)) {
-                    Some(class) => {
-                        Err(unserved(format!("folder `{class}` is not among `classes`")))
-                    }
+                    Some(class) => Err(unserved(format!(
+                        "folder `{class}` is not among `classes`: add it, or move the folder"
+                    ))),
                     None => Ok(Self::Classes(numbers)),
                 }
             }
@@ -156,8 +157,8 @@ fn no_classes(classes: &BTreeSet<&str>, place: &Place, files: &Files) -> Option<
     }
     let empty = if files.is_whole() { empty_folder(place, classes) } else { None }?;
     Some(format!(
-        "folder `{empty}` has no image, and would be a class without any: remove it, so that all others have the numbers \
-         that they have elsewhere, {REMEDY}"
+        "folder `{empty}` has no image, and would be a class without any: list all classes in `classes`, or move the \
+         folder, so that all others have the numbers that they have elsewhere"
     ))
 }
 
@@ -166,7 +167,8 @@ fn empty_folder(place: &Place, classes: &BTreeSet<&str>) -> Option<String> {
     let entries = std::fs::read_dir(place.source.is_local().then_some(&place.path)?).ok()?;
     let folder = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
-        let is_hidden = name.starts_with('.');
+        // The root of a file system has the second.
+        let is_hidden = name.starts_with('.') || name == "lost+found";
         (!is_hidden && entry.path().is_dir() && !classes.contains(name.as_str())).then_some(name)
     };
     entries.filter_map(|entry| folder(entry.ok()?)).min()
@@ -235,8 +237,10 @@ fn table(
     let label =
         |row: &Row| row.1.iter().find(|(column, _)| column == LABEL).map(|(_, l)| l.clone());
     let labels: BTreeSet<String> = rows.iter().filter_map(label).collect();
-    // As pandas writes a column of whole numbers that once lacked one: `10.0`.
-    let are_numbers = labels.iter().all(|label| label.parse::<f64>().is_ok());
+    // One rule for all rows: whole numbers, as pandas writes them too (`10.0`); other numbers, which are no classes; texts.
+    let are_whole = labels.iter().all(|label| whole_number(label).is_some());
+    let is_finite = |label: &String| label.parse::<f64>().is_ok_and(f64::is_finite);
+    let are_numbers = labels.iter().all(is_finite);
     let order = match classes {
         [] => numbers(labels.iter().map(String::as_str)),
         given => numbers(given.iter().map(String::as_str)),
@@ -244,12 +248,10 @@ fn table(
     for row in &mut rows {
         let given = row.1.iter().any(|(column, _)| column == CLASS_NUMBER);
         let Some(label) = label(row).filter(|_| !given) else { continue };
-        let number = if !classes.is_empty() || !are_numbers {
-            order.get(&label).ok_or(label)?.to_string()
-        } else if let Some(whole) = whole_number(&label) {
-            whole
-        } else {
-            continue;
+        let number = match (classes.is_empty(), are_whole, are_numbers) {
+            (true, true, _) => whole_number(&label).ok_or(label)?,
+            (true, false, true) => continue,
+            _ => order.get(&label).ok_or(label)?.to_string(),
         };
         row.1.push((CLASS_NUMBER.to_owned(), number));
     }
