@@ -186,10 +186,10 @@ def test_a_real_prometheus_has_data_for_every_panel_and_fires_in_staged_stalls(r
     namespaces = {entry["metric"]["namespace"] for entry in run.query("headwater_build_info")}
     assert namespaces == {"test"}, "the dashboard's variable"
 
-    run.wait(
-        "workers are short", lambda: run.firing() >= {"HeadwaterWorkersShort", "HeadwaterRanksWait"}
-    )
-    assert not run.firing() & {"HeadwaterStorageSlow", "HeadwaterLinkSlow", "HeadwaterNoWorkers"}
+    short = {"HeadwaterWorkersShort", "HeadwaterRanksWait"}
+    others = {"HeadwaterStorageSlow", "HeadwaterLinkSlow", "HeadwaterNoWorkers"}
+    # Rules have seconds here: other work on this machine may make a link slow for a moment.
+    run.wait("workers are short, and nothing else", lambda: short <= (firing := run.firing()) and not firing & others)
 
     # The same worker is enough for a trainer that takes its time.
     run.kill("receive")

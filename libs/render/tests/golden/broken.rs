@@ -141,7 +141,9 @@ fn an_error_behind_a_warning_is_a_verdict_and_shows_no_image_before() {
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     decoder.decode(&bytes("decode/baseline-444.jpg")).expect("an image before");
     match decoder.decode(&encoded).expect_err("a table of more codes than there are") {
-        DecodeFailure::Bytes(error) => assert_eq!(error.kind(), DecodeErrorKind::Corrupt, "{error}"),
+        DecodeFailure::Bytes(error) => {
+            assert_eq!(error.kind(), DecodeErrorKind::Corrupt, "{error}")
+        }
         DecodeFailure::Passing { reason } => panic!("no verdict: {reason}"),
     }
     decoder.decode(&whole).expect("the decoder is as good as new");
@@ -149,7 +151,9 @@ fn an_error_behind_a_warning_is_a_verdict_and_shows_no_image_before() {
 
 #[test]
 fn a_webp_that_is_cut_is_truncated() {
-    for name in ["lossy.webp", "lossless.webp", "alpha.webp", "animated.webp", "animated-clear-lossy.webp"] {
+    for name in
+        ["lossy.webp", "lossless.webp", "alpha.webp", "animated.webp", "animated-clear-lossy.webp"]
+    {
         let whole = bytes(&format!("decode/{name}"));
         for cut in [1, 2, 3, 10, 100] {
             let error = refusal(&whole[..whole.len() - cut], DecodeLimits::default());
