@@ -129,15 +129,16 @@ fn a_decoder_that_panics_is_a_verdict_on_the_image() {
 #[test]
 fn an_error_behind_a_warning_is_a_verdict_and_shows_no_image_before() {
     let whole = bytes("decode/progressive-444.jpg");
-    // Eight zero bytes before the tables of a scan are extraneous; the table that follows is none.
-    let table = |from: usize| {
-        from + whole[from..].windows(2).position(|pair| pair == [0xff, 0xc4]).expect("a table")
+    let marker = |from: usize, marker: u8| {
+        from + whole[from..].windows(2).position(|pair| pair == [0xff, marker]).expect("a marker")
     };
-    let first = table(0);
-    let second = table(first + 2);
+    // Codes in the first scan that there are none of: a warning. Then a table with more codes than there may be.
+    let scan = marker(0, 0xda);
+    let start = scan + 2 + usize::from(u16::from_be_bytes([whole[scan + 2], whole[scan + 3]]));
+    let table = marker(start, 0xc4);
     let mut encoded = whole.clone();
-    encoded[second + 5..second + 21].fill(0xff);
-    encoded.splice(first..first, [0; 8]);
+    encoded[start + 5..start + 40].fill(0xfe);
+    encoded[table + 5..table + 21].fill(0x80);
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     decoder.decode(&bytes("decode/baseline-444.jpg")).expect("an image before");
     match decoder.decode(&encoded).expect_err("a table of more codes than there are") {
