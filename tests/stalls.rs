@@ -186,10 +186,16 @@ fn a_slow_source_is_named() {
 
 #[test]
 fn too_few_workers_are_named() {
+    // Much to make and little to deliver and to look through: a trainer that hashes large views may take longer than
+    // the worker that makes them.
+    const MADE: &str = "recipe.tensors=[{name = \"images\", dtype = \"u8\", height = 16, width = 16, views = [{crop = \
+                        {kind = \"random_resized\", scale = [0.9, 1.0], ratio = [0.75, 1.3333]}, ops = []}]}]";
+    const JITTER: &str = "recipe.image_ops=[{op = \"color_jitter\", p = 1.0, brightness = [0.6, 1.4], contrast = \
+                          [0.6, 1.4], saturation = [0.8, 1.2], hue = [-0.1, 0.1]}]";
     let mut fleet = Fleet::start(photos(), 1);
-    // Over TCP a busy machine may take longer to deliver a view than to make it.
-    let config = ReceiverConfig { links: vec!["shm".into()], ..config(&mut fleet) };
-    let mut rank = Rank::start(&config, &fleet, "dinov2", &[]);
+    let links = vec!["shm".into()];
+    let config = ReceiverConfig { links, batch_samples: 32, ..config(&mut fleet) };
+    let mut rank = Rank::start(&config, &fleet, "custom", &["--set", MADE, "--set", JITTER]);
     let waited = rank.measure();
     waited.check(&["queue", "decode", "augment"]);
     rank.is_named("augment");

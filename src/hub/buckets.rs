@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use headwater_core::draw::Extent;
-use headwater_core::recipe::{DecodeLimits, nearest_bucket};
+use headwater_core::recipe::nearest_bucket;
 use headwater_core::sampler::{EpochEnd, Sampler, SamplerConfig};
-use headwater_core::{Manifest, SampleRef};
+use headwater_core::{Manifest, Recipe, SampleRef};
 use headwater_render::decode::{DecodeFailure, Decoder};
 use headwater_render::part::{SampleFields, next_substitute};
 use headwater_storage::Storage;
@@ -24,7 +24,8 @@ const DRAWN_AT_ONCE: u32 = 4096;
 pub(crate) struct ImageHeaders<'a> {
     pub(crate) storage: &'a Storage,
     pub(crate) fields: SampleFields,
-    pub(crate) limits: DecodeLimits,
+    /// How images are decoded.
+    pub(crate) recipe: &'a Recipe,
     /// Threads that read.
     pub(crate) readers: usize,
 }
@@ -98,7 +99,8 @@ impl ImageHeaders<'_> {
     fn extents(&self, place: &ShardPlace<'_>, handle: &Handle) -> Result<Vec<Option<Extent>>> {
         let ShardPlace { manifest, shard } = *place;
         let samples = manifest.shards()[shard as usize].samples;
-        let mut decoder = Decoder::new(self.limits)?;
+        let mut decoder = Decoder::new(self.recipe.decode_limits)?;
+        decoder.follow(self.recipe)?;
         let mut extents = Vec::with_capacity(samples as usize);
         for first in (0..samples).step_by(READ_AT_ONCE as usize) {
             let indices: Vec<u32> = (first..samples.min(first + READ_AT_ONCE)).collect();

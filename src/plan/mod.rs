@@ -133,6 +133,12 @@ impl Planner {
         })
     }
 
+    fn decoder(&self) -> Result<Decoder> {
+        let mut decoder = Decoder::new(self.recipe.decode_limits)?;
+        decoder.follow(&self.recipe)?;
+        Ok(decoder)
+    }
+
     /// The batch of the configured rank.
     pub(crate) async fn plan(
         &self,
@@ -144,10 +150,8 @@ impl Planner {
         let batch = sampler.batch(epoch, step)?;
         let shares = sampler.weights(epoch, step);
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let mut readers = ImageReaders {
-            decoder: Decoder::new(self.config.recipe.decode_limits())?,
-            followers: AlignedTargets::new(Simd::best()),
-        };
+        let mut readers =
+            ImageReaders { decoder: self.decoder()?, followers: AlignedTargets::new(Simd::best()) };
         let recipe = self.recipe.in_bucket(self.recipe.bucket_of(batch.group));
         let source = DrawSource { recipe: &recipe, seed: self.config.receiver.seed, epoch };
         let mut samples = Vec::with_capacity(batch.samples.len());

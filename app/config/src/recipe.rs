@@ -3,9 +3,9 @@
 use headwater_config_derive::Keys;
 use headwater_core::op::OpSpec;
 use headwater_core::recipe::{
-    BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
-    IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, PRESETS, PresetOptions, RAW_BYTES_MAX,
-    ResizePasses,
+    BaseSpec, DecodeLimits, DecodeScaling, Dinov3, ExifOrientation, Fp8Scaling,
+    HW_DECODER_LOAD_DEFAULT, IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, PRESETS,
+    PresetOptions, RAW_BYTES_MAX, ResizePasses,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ pub struct RecipeConfig {
     /// ImageNet's in recipe `custom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub std: Option<[f32; 3]>,
+    /// `apply`: an image is first turned as its EXIF data says, as by `PIL.ImageOps.exif_transpose`.
+    /// Other pixels: part of a batch's identity. `ignore`: it stays as it is stored.
+    pub exif_orientation: ExifOrientation,
     /// `auto`: a JPEG is decoded at 1/2, 1/4 or 1/8 of its size if every view shrinks to a half or
     /// less. Faster, with other pixels: part of a batch's identity. `off`: never.
     pub decode_scaling: DecodeScaling,
@@ -143,6 +146,7 @@ impl Default for RecipeConfig {
                 dtype,
                 mean: None,
                 std: None,
+                exif_orientation: ExifOrientation::Ignore,
                 decode_scaling,
                 resize_passes: None,
                 interpolation: None,
@@ -191,6 +195,7 @@ impl RecipeConfig {
             (CUSTOM, None) => Recipe {
                 mean: mean.unwrap_or(IMAGENET_MEAN),
                 std: std.unwrap_or(IMAGENET_STD),
+                exif_orientation: self.exif_orientation,
                 decode_scaling: *decode_scaling,
                 resize_passes: self.resize_passes.unwrap_or_default(),
                 interpolation: self.interpolation.unwrap_or_default(),
@@ -218,6 +223,7 @@ impl RecipeConfig {
                 Recipe {
                     mean: mean.unwrap_or(preset.mean),
                     std: std.unwrap_or(preset.std),
+                    exif_orientation: self.exif_orientation,
                     decode_scaling: *decode_scaling,
                     resize_passes: self.resize_passes.unwrap_or(preset.resize_passes),
                     interpolation: self.interpolation.unwrap_or(preset.interpolation),

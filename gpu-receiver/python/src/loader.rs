@@ -49,7 +49,7 @@ use crate::{json, telemetry};
 ///     image_size, resize_size, crop_scale: of a preset with one size, in pixels and shares of the area.
 ///     global_crops_size, global_crops_scale, local_crops_number, local_crops_size,
 ///         local_crops_scale: of a preset with two sizes of crops.
-///     interpolation, mean, std: of any recipe. docs/recipes.md describes all of these.
+///     interpolation, mean, std, exif_orientation: of any recipe. docs/recipes.md describes all of these.
 ///     batch_size: samples in this rank's batch.
 ///     storage, workers: addresses of the two tiers, lists of "host:port", or one string "a:1,b:1".
 ///     ray: name of a service that `headwater.ray.start` has started, in place of these addresses.

@@ -20,7 +20,7 @@ use crate::local::{Local, Place};
 const OWN: [&str; 7] =
     ["datasets", "recipe", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
 /// Keys of `[recipe]` that are keywords: what is chosen of a preset.
-pub(crate) const OF_RECIPE: [&str; 12] = [
+pub(crate) const OF_RECIPE: [&str; 13] = [
     "dtype",
     "image_size",
     "resize_size",
@@ -33,6 +33,7 @@ pub(crate) const OF_RECIPE: [&str; 12] = [
     "interpolation",
     "mean",
     "std",
+    "exif_orientation",
 ];
 /// Keywords that are functions; they are taken out before the others are read.
 const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];

@@ -67,12 +67,13 @@ def test_sizes_of_a_preset_are_chosen(preset, given, shapes):
 
 
 def test_other_choices_of_a_preset_are_in_the_recipe():
-    choices = {"interpolation": "bilinear", "mean": [0.5] * 3, "std": [0.25] * 3, "crop_scale": [0.35, 1.0]}
+    choices = {"interpolation": "bilinear", "mean": [0.5] * 3, "std": [0.25] * 3, "crop_scale": [0.35, 1.0], "exif_orientation": "apply"}
     with pytest.warns(UserWarning, match="the recipe is `imagenet-train` with other values"):
         loader = load(recipe="imagenet-train", **choices)
     with loader:
         recipe = loader.recipe
     assert (recipe["interpolation"], recipe["mean"], recipe["std"]) == ("bilinear", [0.5] * 3, [0.25] * 3)
+    assert recipe["exif_orientation"] == "apply"
     assert recipe["tensors"][0]["views"][0]["crop"]["scale"] == [0.35, 1.0]
 
 

@@ -20,6 +20,7 @@ const WORDS: &[&str] = &[
     "u8",
     "bool",
     "off",
+    "ignore",
     "pillow-13",
     "turbojpeg",
     "symmetric",

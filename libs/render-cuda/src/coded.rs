@@ -40,7 +40,10 @@ impl<D: Device> CudaRenderer<D> {
         number: usize,
         image: (&[u8], &[u8]),
     ) -> Option<Staged> {
-        let Self { coder, draws, .. } = self;
+        let Self { coder, draws, decoder, .. } = self;
+        if decoder.turns(image.0) {
+            return None;
+        }
         let limits = &job.recipe.decode_limits;
         coder.read(limits, image, |extent| draws.draw(job.recipe, job.samples[number].key, extent))
     }

@@ -118,10 +118,10 @@ impl<D: Device> CudaRenderer<D> {
         self.device.as_mut()
     }
 
-    /// Takes a recipe's bounds on images.
-    fn set_limits(&mut self, recipe: &Recipe) -> Result<(), RenderError> {
-        self.decoder.set_limits(recipe.decode_limits)?;
-        Ok(self.judge.set_limits(recipe.decode_limits)?)
+    /// Has all decoders do as a recipe says.
+    fn follow(&mut self, recipe: &Recipe) -> Result<(), RenderError> {
+        self.decoder.follow(recipe)?;
+        Ok(self.judge.follow(recipe)?)
     }
 
     /// Size of a JPEG that a device may be given.
@@ -346,7 +346,7 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
             return self.cpu.render_all(recipe, samples, sinks);
         }
         let mut reason = "it failed before, see this worker's log".to_owned();
-        if let Err(passing) = self.set_limits(recipe) {
+        if let Err(passing) = self.follow(recipe) {
             return samples.iter().map(|_| Err(passing.clone())).collect();
         }
         if self.device.is_some() {

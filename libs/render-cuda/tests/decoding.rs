@@ -5,7 +5,7 @@ mod made;
 
 use std::path::Path;
 
-use headwater_core::recipe::{CropSpec, ViewSpec};
+use headwater_core::recipe::{CropSpec, ExifOrientation, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_render::Renderer;
 use headwater_render::decode::EntryTable;
@@ -102,6 +102,24 @@ fn restart_markers_are_entry_points() {
             let decoded = check(&mut kernels, &all_pixels(size(file)), &[(file, &[])], &name);
             assert_eq!(decoded, 1, "{name}");
         }
+    }
+}
+
+/// Kernels have only the stored image.
+#[test]
+fn an_image_that_is_turned_is_decoded_by_the_processor() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../render/tests/fixtures/turned");
+    let mut kernels = kernels(Watch::Memory);
+    let crop = CropSpec::CenterAfterResize { resize: 29 };
+    let view = ViewSpec { crop, ops: Vec::new() };
+    let ignoring = recipe(vec![tensor(Dtype::U8, (29, 29), view)]);
+    let applying = Recipe { exif_orientation: ExifOrientation::Apply, ..ignoring.clone() };
+    for number in 1..=8 {
+        let file = std::fs::read(folder.join(format!("{number}.jpg"))).unwrap();
+        let what = format!("orientation {number}");
+        assert_eq!(check(&mut kernels, &ignoring, &[(&file, &[])], &what), 1, "{what}");
+        let is_as_stored = u64::from(number == 1);
+        assert_eq!(check(&mut kernels, &applying, &[(&file, &[])], &what), is_as_stored, "{what}");
     }
 }
 

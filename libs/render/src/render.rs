@@ -251,7 +251,7 @@ impl Renderer {
     ) -> Result<Rendered, RenderError> {
         let &PartSample { key, encoded, entries, .. } = sample;
         let Self { decoder, painter, draws, caster, followers } = self;
-        decoder.set_limits(recipe.decode_limits)?;
+        decoder.follow(recipe)?;
         let mut source = None;
         let mut decoding = Span::on_thread(Tier::Augment, "decode").with("bytes", encoded.len());
         let started = Instant::now();

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use headwater_cache::CacheLevel;
-use headwater_core::SampleId;
 use headwater_core::draw::{CropBox, DrawKey, Extent};
+use headwater_core::{Dtype, Recipe, SampleId};
 use headwater_render::decode::{DecodeLimits, DecodedCache, Decoder, Wanted};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -198,6 +198,10 @@ fn a_full_cache_stays_within_its_bytes_and_keeps_what_was_used() {
     }
 }
 
+fn bounded(decode_limits: DecodeLimits) -> Recipe {
+    Recipe { decode_limits, ..Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset") }
+}
+
 /// What a recipe allows decides as it does without a cache.
 #[test]
 fn an_image_that_is_there_is_held_against_the_limits() {
@@ -209,7 +213,7 @@ fn an_image_that_is_there_is_held_against_the_limits() {
     let limits = DecodeLimits { pixels_max, ..DecodeLimits::default() };
     let mut plain = Decoder::new(limits).expect("a decoder");
     let expected = plain.decode(&encoded).map(|_| ()).expect_err("it is too large");
-    known.set_limits(limits).expect("memory");
+    known.follow(&bounded(limits)).expect("memory");
     assert_eq!(known.decode(&encoded).map(|_| ()).expect_err("it is too large"), expected);
 }
 
@@ -223,7 +227,7 @@ fn a_progressive_image_that_is_there_is_held_against_the_limit_of_scans() {
     let limits = DecodeLimits { jpeg_scans_max: 3, ..DecodeLimits::default() };
     let mut plain = Decoder::new(limits).expect("a decoder");
     let expected = plain.decode(&encoded).map(|_| ()).expect_err("too many scans");
-    known.set_limits(limits).expect("memory");
+    known.follow(&bounded(limits)).expect("memory");
     assert_eq!(known.decode(&encoded).map(|_| ()).expect_err("too many scans"), expected);
 }
 

@@ -95,7 +95,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let headers = ImageHeaders {
         storage: &storage,
         fields: SampleFields::parse(&receiver.samples.image_field, &receiver.samples.label_field)?,
-        limits: config.recipe.decode_limits(),
+        recipe: &config.recipe.recipe()?,
         readers: config.storage.reads.readers,
     };
     let groups = headers.groups(&sizes, runtime.handle(), screen)?;

@@ -277,6 +277,7 @@ class Loader:
         interpolation: Optional[Literal["bicubic", "bilinear", "box", "nearest", "random"]] = None,
         mean: Optional[Sequence[float]] = None,
         std: Optional[Sequence[float]] = None,
+        exif_orientation: Optional[Literal["ignore", "apply"]] = None,
         job: Optional[str] = None,
         storage: Union[str, Sequence[str], None] = None,
         workers: Union[str, Sequence[str], None] = None,

@@ -13,6 +13,7 @@ use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
 use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
+use super::orientation::ExifOrientation;
 use super::passes::ResizePasses;
 use super::scaling::DecodeScaling;
 use super::spec::{BaseSpec, CropSpec, Recipe, TensorSpec, ViewSpec};
@@ -164,6 +165,7 @@ impl Settled {
         Recipe {
             mean: IMAGENET_MEAN,
             std: IMAGENET_STD,
+            exif_orientation: ExifOrientation::Ignore,
             decode_scaling: DecodeScaling::Off,
             resize_passes: ResizePasses::HorizontalFirst,
             interpolation: Interpolation::Bicubic,

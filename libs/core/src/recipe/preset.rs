@@ -10,6 +10,7 @@ use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
 use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
+use super::orientation::ExifOrientation;
 use super::passes::ResizePasses;
 use super::published::{self, Published};
 use super::raw::{RAW_BYTES_MAX, RawSpec};
@@ -45,6 +46,7 @@ impl Recipe {
         Self {
             mean: IMAGENET_MEAN,
             std: IMAGENET_STD,
+            exif_orientation: ExifOrientation::Ignore,
             decode_scaling: DecodeScaling::Off,
             // Nothing is resized: the value that a digest does not show.
             resize_passes: ResizePasses::HorizontalFirst,
@@ -100,6 +102,7 @@ fn with(
     Recipe {
         mean,
         std,
+        exif_orientation: ExifOrientation::Ignore,
         decode_scaling: DecodeScaling::Off,
         resize_passes,
         interpolation: Interpolation::Bicubic,

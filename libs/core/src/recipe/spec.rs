@@ -10,6 +10,7 @@ use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
+use super::orientation::ExifOrientation;
 use super::passes::ResizePasses;
 use super::raw::RawSpec;
 use super::scaling::DecodeScaling;
@@ -28,6 +29,9 @@ pub struct Recipe {
     /// Standard deviation of each channel in the same unit.
     #[serde(default = "imagenet_std")]
     pub std: [f32; 3],
+    /// Whether an image is turned as its EXIF data says. It changes pixels.
+    #[serde(default, skip_serializing_if = "ExifOrientation::is_ignored")]
+    pub exif_orientation: ExifOrientation,
     /// Whether an image may be decoded at a fraction of its size. It changes pixels.
     #[serde(default, skip_serializing_if = "DecodeScaling::is_off")]
     pub decode_scaling: DecodeScaling,

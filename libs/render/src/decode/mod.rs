@@ -1,7 +1,7 @@
 //! From encoded bytes to RGB pixels, equal to Pillow's `Image.open(..).convert("RGB")`.
 //!
-//! What is inside decides, never a name: JPEG, PNG or WebP by their first bytes. EXIF rotation
-//! and colour profiles are not looked at, as in the reference. Sizes are checked against
+//! What is inside decides, never a name: JPEG, PNG or WebP by their first bytes. Colour profiles are not looked at,
+//! as in the reference, and EXIF's orientation only where a recipe asks for it. Sizes are checked against
 //! [`DecodeLimits`] before memory is taken.
 
 mod cmyk;
@@ -15,6 +15,7 @@ mod kept;
 pub(crate) mod left;
 mod levels;
 mod limits;
+mod orientation;
 mod png;
 mod scan;
 mod turbo;
@@ -32,7 +33,10 @@ pub use wanted::Wanted;
 use std::sync::Arc;
 
 use decoded_cache::ImageKey;
+use headwater_core::Recipe;
 use headwater_core::draw::{CropBox, Extent};
+use headwater_core::recipe::ExifOrientation;
+use orientation::Orientation;
 
 use headwater_pixels::image::{INTERLEAVED_SLACK_BYTES, RgbImage, at_least};
 use headwater_simd::Simd;
@@ -41,10 +45,13 @@ use headwater_simd::Simd;
 #[derive(Debug)]
 pub struct Decoder {
     limits: DecodeLimits,
+    exif_orientation: ExifOrientation,
     jpeg: jpeg::JpegDecoder,
     /// Pixels as the file has them, interleaved, in its own number of channels.
     channels: Vec<u8>,
     image: RgbImage,
+    /// Another image's memory, for one that is turned.
+    spare: RgbImage,
     /// Images that are read instead of decoded.
     cache: Option<Arc<DecodedCache>>,
     simd: Simd,
@@ -95,8 +102,9 @@ impl Decoder {
     pub fn with_simd(limits: DecodeLimits, simd: Simd) -> Result<Self, DecodeFailure> {
         heap::give_large_blocks_back();
         let jpeg = jpeg::JpegDecoder::new(limits, simd)?;
-        let (channels, image) = (Vec::new(), RgbImage::new());
-        Ok(Self { limits, jpeg, channels, image, cache: None, simd })
+        let (channels, image, spare) = (Vec::new(), RgbImage::new(), RgbImage::new());
+        let exif_orientation = ExifOrientation::Ignore;
+        Ok(Self { limits, exif_orientation, jpeg, channels, image, spare, cache: None, simd })
     }
 
     /// The same, which keeps what it learns of images where others find it.
@@ -115,13 +123,14 @@ impl Decoder {
         self
     }
 
-    /// Takes other bounds for the images to come.
+    /// Decodes the images to come as a recipe says: its bounds, and whether they are turned.
     ///
     /// # Errors
-    /// libjpeg-turbo has no memory for its state; the bounds are then what they were.
-    pub fn set_limits(&mut self, limits: DecodeLimits) -> Result<(), DecodeFailure> {
-        self.jpeg.set_limits(limits)?;
-        self.limits = limits;
+    /// libjpeg-turbo has no memory for its state; all is then as it was.
+    pub fn follow(&mut self, recipe: &Recipe) -> Result<(), DecodeFailure> {
+        self.jpeg.set_limits(recipe.decode_limits)?;
+        self.limits = recipe.decode_limits;
+        self.exif_orientation = recipe.exif_orientation;
         Ok(())
     }
 
@@ -165,11 +174,31 @@ impl Decoder {
         entries: &[u8],
         mut choose: impl FnMut(Extent) -> Wanted,
     ) -> Result<&RgbImage, DecodeFailure> {
+        let orientation = self.orientation(encoded);
+        let mut stored = None;
+        let mut choose = |extent: Extent| {
+            let Wanted { reduction, window } = choose(orientation.seen(extent));
+            let image = Wanted::reduced(extent, reduction).window.extent();
+            *stored.insert(Wanted { reduction, window: orientation.stored(window, image) })
+        };
         match self.cache.clone() {
             Some(cache) => self.decode_through(&cache, encoded, entries, &mut choose)?,
             None => self.decode_afresh(encoded, entries, &mut choose)?,
         }
+        if !orientation.is_as_stored() {
+            let of_this_size = stored.filter(|wanted| wanted.reduction == self.image.reduction());
+            let wanted = of_this_size.unwrap_or_else(|| Wanted::all(self.image.extent()));
+            orientation.turn(&self.image, wanted.window, &mut self.spare);
+            std::mem::swap(&mut self.image, &mut self.spare);
+        }
         Ok(&self.image)
+    }
+
+    fn orientation(&self, encoded: &[u8]) -> Orientation {
+        match self.exif_orientation {
+            ExifOrientation::Ignore => Orientation::default(),
+            ExifOrientation::Apply => Orientation::of_image(encoded),
+        }
     }
 
     /// Reads what is wanted of the image, or decodes it: as a whole if the cache will keep it.
@@ -227,29 +256,36 @@ impl Decoder {
     }
 
     /// Size of a JPEG by its header, where it may be left to another decoder than this one: it is
-    /// complete and within the limits, and its colours are not four inks.
+    /// complete and within the limits, its colours are not four inks, and it is not turned.
     ///
     /// # Errors
     /// There is no memory to find that out.
     pub fn jpeg_extent(&mut self, encoded: &[u8]) -> Result<Option<Extent>, DecodeFailure> {
         match Format::sniff(encoded) {
-            Some(Format::Jpeg) => self.jpeg.extent(encoded),
+            Some(Format::Jpeg) if !self.turns(encoded) => self.jpeg.extent(encoded),
             _ => Ok(None),
         }
     }
 
-    /// Size of an image by its header, whatever comes after it.
+    /// Whether what is seen of an image is not how it is stored.
+    #[must_use]
+    pub fn turns(&self, encoded: &[u8]) -> bool {
+        !self.orientation(encoded).is_as_stored()
+    }
+
+    /// Size of an image by its header as it is seen, whatever comes after the header.
     ///
     /// # Errors
     /// The bytes are no image, their header is damaged, or the image is too large; or there is no memory to find that
     /// out.
     pub fn header(&mut self, encoded: &[u8]) -> Result<Extent, DecodeFailure> {
-        match Format::sniff(encoded) {
+        let stored = match Format::sniff(encoded) {
             Some(Format::Jpeg) => self.jpeg.said_extent(encoded),
             Some(Format::Png) => of_others(|| png::extent(encoded, &self.limits)),
             Some(Format::Webp) => of_others(|| webp::extent(encoded, &self.limits)),
             None => Err(DecodeError::not_an_image(encoded).into()),
-        }
+        };
+        Ok(self.orientation(encoded).seen(stored?))
     }
 
     /// The image that was decoded last.

@@ -11,6 +11,9 @@ use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, ad
 /// Memory that the decoder may take beside the pixels, in bytes.
 pub(super) const WORK_BYTES_MAX: usize = 64 << 20;
 
+const SIGNATURE_BYTES: usize = 8;
+/// Length, name and checksum of a chunk.
+const CHUNK_BYTES: usize = 12;
 /// The last chunk of a file.
 const END: [u8; 12] = *b"\0\0\0\0IEND\xae\x42\x60\x82";
 
@@ -32,17 +35,21 @@ pub(super) fn decode(
 
 /// Where the last chunk ends that is whole.
 fn end_of_chunks(encoded: &[u8]) -> usize {
-    const SIGNATURE_BYTES: usize = 8;
-    /// Length, name and checksum.
-    const CHUNK_BYTES: usize = 12;
-    let mut end = SIGNATURE_BYTES.min(encoded.len());
-    while let Some(held) = encoded[end..].first_chunk().map(|held| u32::from_be_bytes(*held)) {
-        match end.checked_add(CHUNK_BYTES + held as usize).filter(|next| *next <= encoded.len()) {
-            Some(next) => end = next,
-            None => break,
-        }
-    }
-    end
+    let chunks = chunks(encoded).map(|(_, held)| CHUNK_BYTES + held.len());
+    SIGNATURE_BYTES.min(encoded.len()) + chunks.sum::<usize>()
+}
+
+/// The chunks that are whole, each with its name.
+pub(super) fn chunks(encoded: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
+    let mut rest = encoded.get(SIGNATURE_BYTES..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (len, after) = rest.split_first_chunk()?;
+        let (name, after) = after.split_first_chunk()?;
+        let (held, after) = after.split_at_checked(u32::from_be_bytes(*len) as usize)?;
+        let (_checksum, after) = after.split_first_chunk::<4>()?;
+        rest = after;
+        Some((name, held))
+    })
 }
 
 fn decode_whole(

@@ -72,7 +72,8 @@ struct FirstFrame<'a> {
     left: u32,
     top: u32,
     /// The chunk that holds its colours, `VP8 ` or `VP8L`. Alpha is dropped.
-    chunk: &'a [u8],
+    name: &'a [u8; 4],
+    held: &'a [u8],
 }
 
 // === impl FirstFrame ===
@@ -80,34 +81,35 @@ struct FirstFrame<'a> {
 impl<'a> FirstFrame<'a> {
     fn of(encoded: &'a [u8]) -> Option<Self> {
         let (_, frame) = chunks(encoded.get(12..)?).find(|(name, _)| *name == b"ANMF")?;
-        let (_, held) = frame.split_at_checked(CHUNK_HEAD_BYTES)?;
         let place = |from: usize| {
-            let [a, b, c] = *held.get(from..from + 3)?.first_chunk()?;
+            let [a, b, c] = *frame.get(from..from + 3)?.first_chunk()?;
             Some(2 * u32::from_le_bytes([a, b, c, 0]))
         };
         let (left, top) = (place(0)?, place(3)?);
-        let (_, chunk) =
-            chunks(held.get(16..)?).find(|(name, _)| matches!(*name, b"VP8 " | b"VP8L"))?;
-        Some(Self { left, top, chunk })
+        let (name, held) =
+            chunks(frame.get(16..)?).find(|(name, _)| matches!(*name, b"VP8 " | b"VP8L"))?;
+        Some(Self { left, top, name, held })
     }
 
     /// As a file of its own.
     fn as_file(&self) -> Vec<u8> {
-        let padding: &[u8] = if self.chunk.len() % 2 == 1 { &[0] } else { &[] };
-        let len = (4 + self.chunk.len() + padding.len()) as u32;
-        [b"RIFF", &len.to_le_bytes()[..], b"WEBP", self.chunk, padding].concat()
+        let Self { name, held, .. } = self;
+        let padding: &[u8] = if held.len() % 2 == 1 { &[0] } else { &[] };
+        let len = held.len() as u32;
+        let all = 4 + CHUNK_HEAD_BYTES as u32 + len + padding.len() as u32;
+        let (all, len) = (all.to_le_bytes(), len.to_le_bytes());
+        [b"RIFF", &all[..], b"WEBP", *name, &len, held, padding].concat()
     }
 }
 
-/// Chunks in a row: the name, and all of it without the padding.
-fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
+/// Chunks in a row: the name, and what each holds.
+pub(super) fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     std::iter::from_fn(move || {
-        let name = rest.first_chunk::<4>()?;
-        let held = u32::from_le_bytes(*rest.get(4..)?.first_chunk()?) as usize;
-        let end = CHUNK_HEAD_BYTES.checked_add(held)?;
-        let chunk = rest.get(..end)?;
-        rest = rest.get(end + held % 2..).unwrap_or_default();
-        Some((name, chunk))
+        let (name, after) = rest.split_first_chunk::<4>()?;
+        let (len, after) = after.split_first_chunk()?;
+        let (held, after) = after.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        rest = after.get(held.len() % 2..).unwrap_or_default();
+        Some((name, held))
     })
 }
 

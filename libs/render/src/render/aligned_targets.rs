@@ -257,7 +257,7 @@ impl Second {
                 Ok(levels.extent())
             }
             Self::Colours(decoder) => {
-                decoder.set_limits(recipe.decode_limits)?;
+                decoder.follow(recipe)?;
                 Ok(decoder.decode(bytes).map_err(named)?.extent())
             }
         }

@@ -21,4 +21,5 @@ mod mx;
 mod passes;
 mod resize;
 mod scaled;
+mod turned;
 mod views;
