@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use headwater_config::{Loaded, Sources, show};
+use headwater_core::recipe::ExifOrientation;
 use headwater_core::sampler::{Order, Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
 use headwater_discovery::Places;
@@ -293,7 +294,7 @@ pub(crate) fn state(bytes: &[u8]) {
     }
 }
 
-/// JPEG, PNG and WebP, and PNG as a mask, within small bounds.
+/// Images of every format, also turned, and masks, within small bounds.
 pub(crate) fn image(bytes: &[u8]) {
     let limits = DecodeLimits { pixels_max: PIXELS_MAX, jpeg_scans_max: 20 };
     let mut decoder = Decoder::new(limits).expect("a decoder");
@@ -301,10 +302,17 @@ pub(crate) fn image(bytes: &[u8]) {
     let first = decoder.decode(bytes).map(|image| (image.extent(), image.pixels()));
     let again = decoder.decode(bytes).map(|image| (image.extent(), image.pixels()));
     assert!(first == again, "the same bytes decode to other pixels the second time");
-    if let Ok((extent, pixels)) = first {
+    if let Ok((extent, pixels)) = &first {
+        let extent = *extent;
+        assert_eq!(decoder.header(bytes), Ok(extent), "what is decoded has a header");
         let area = u64::from(extent.width) * u64::from(extent.height);
         assert!(area <= PIXELS_MAX && pixels.len() as u64 == 3 * area, "{extent:?}");
     }
+    let applied = ExifOrientation::Apply;
+    let raw = Recipe { exif_orientation: applied, decode_limits: limits, ..Recipe::raw(1) };
+    decoder.follow(&raw).expect("a decoder");
+    let turned = decoder.decode(bytes).map(|image| image.pixels().len());
+    assert_eq!(turned.ok(), first.as_ref().ok().map(|(_, pixels)| pixels.len()), "turned");
     let mut levels = Levels::default();
     let mut read =
         || levels.decode(bytes, &limits).map(|()| (levels.extent(), levels.values().to_vec()));

@@ -4,7 +4,7 @@
     benches/peers/files.py FOLDER.. [--list 40] [--seconds 30]
 
 Each side decodes in a process of its own, so that a crash or an endless loop is one file's and is counted. Pillow has its
-default settings. A file counts if its ending or its first bytes are those of JPEG, PNG or WebP. Needs the package
+default settings. A file counts if its ending or its first bytes are those of JPEG, PNG, WebP, GIF, BMP, TIFF or PNM. Needs the package
 `headwater`, Pillow and NumPy. Ends with status 1 if any image differs, crashes or hangs.
 """
 
@@ -19,7 +19,8 @@ import tempfile
 from pathlib import Path
 
 ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".jpe": "JPEG", ".jfif": "JPEG", ".png": "PNG", ".webp": "WebP"}
-STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG"}
+ENDINGS |= {".gif": "GIF", ".bmp": "BMP", ".dib": "BMP", ".tif": "TIFF", ".tiff": "TIFF", ".ppm": "PNM", ".pgm": "PNM", ".pbm": "PNM"}
+STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"II*\0": "TIFF", b"MM\0*": "TIFF"}
 
 
 def form_of(path: Path) -> "str | None":

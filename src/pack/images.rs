@@ -9,8 +9,19 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::SAMPLE_MAX_BYTES;
 
 /// Endings of images and the fields that they become.
-const ENDINGS: [(&str, &str); 4] =
-    [("jpg", "jpg"), ("jpeg", "jpg"), ("png", "png"), ("webp", "webp")];
+const ENDINGS: [(&str, &str); 11] = [
+    ("jpg", "jpg"),
+    ("jpeg", "jpg"),
+    ("png", "png"),
+    ("webp", "webp"),
+    ("gif", "gif"),
+    ("bmp", "bmp"),
+    ("tif", "tif"),
+    ("tiff", "tif"),
+    ("ppm", "ppm"),
+    ("pgm", "pgm"),
+    ("pbm", "pbm"),
+];
 /// Folders in folders; links may go round in circles.
 const DEPTH_MAX: usize = 16;
 /// So that a name, with its field, fits a tar header as it is: 100 bytes.
@@ -123,7 +134,9 @@ impl Images {
     fn checked(mut self, folder: &Path) -> Result<Self> {
         if self.images.is_empty() {
             let folder = folder.display();
-            bail!("no images in `{folder}`: they are files CLASS/NAME.jpg, .jpeg, .png or .webp");
+            bail!(
+                "no images in `{folder}`: they are files CLASS/NAME.jpg, .png, .webp, .gif, .bmp, .tif, .ppm"
+            );
         }
         let mut used = HashSet::new();
         for image in &mut self.images {

@@ -243,8 +243,8 @@ pub(crate) fn render<'py>(
     Renderer::new(recipe, dtype, seed, threads, group)?.__call__(images, ids, epoch, passes, labels)
 }
 
-/// Decodes JPEG, PNG or WebP images to `u8[height, width, 3]`, R G B: the pixels that recipes
-/// begin with.
+/// Decodes images to `u8[height, width, 3]`, R G B: the pixels that recipes begin with, as they are stored. JPEG,
+/// PNG, WebP, GIF, BMP, TIFF or PNM.
 ///
 /// Arguments:
 ///     images: a list of encoded images: `bytes`, an array of u8 with one axis, or a file's path.

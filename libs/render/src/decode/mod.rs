@@ -1,14 +1,16 @@
 //! From encoded bytes to RGB pixels, equal to Pillow's `Image.open(..).convert("RGB")`.
 //!
-//! What is inside decides, never a name: JPEG, PNG or WebP by their first bytes. Colour profiles are not looked at,
+//! What is inside decides, never a name: JPEG, PNG, WebP, GIF, BMP, TIFF or PNM by their first bytes. Colour profiles are not looked at,
 //! as in the reference, and EXIF's orientation only where a recipe asks for it. Sizes are checked against
 //! [`DecodeLimits`] before memory is taken.
 
+mod bmp;
 mod cmyk;
 mod decoded_cache;
 mod entry_table;
 mod error;
 mod fast;
+mod gif;
 mod heap;
 mod jpeg;
 mod kept;
@@ -16,8 +18,11 @@ pub(crate) mod left;
 mod levels;
 mod limits;
 mod orientation;
+mod palette;
 mod png;
+mod pnm;
 mod scan;
+mod tiff;
 mod turbo;
 mod wanted;
 mod webp;
@@ -69,6 +74,10 @@ enum Format {
     Jpeg,
     Png,
     Webp,
+    Gif,
+    Bmp,
+    Tiff,
+    Pnm,
 }
 
 // === impl Format ===
@@ -79,6 +88,10 @@ impl Format {
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::Webp),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
+            [b'I', b'I', b'*' | b'+', 0, ..] | [b'M', b'M', 0, b'*' | b'+', ..] => Some(Self::Tiff),
+            [b'B', b'M', ..] => Some(Self::Bmp),
+            [b'P', b'1'..=b'6', space, ..] if space.is_ascii_whitespace() => Some(Self::Pnm),
             _ => None,
         }
     }
@@ -195,10 +208,10 @@ impl Decoder {
     }
 
     fn orientation(&self, encoded: &[u8]) -> Orientation {
-        match self.exif_orientation {
-            ExifOrientation::Ignore => Orientation::default(),
-            ExifOrientation::Apply => Orientation::of_image(encoded),
-        }
+        // Pillow opens a TIFF as it is seen.
+        let is_applied = self.exif_orientation == ExifOrientation::Apply
+            || Format::sniff(encoded) == Some(Format::Tiff);
+        if is_applied { Orientation::of_image(encoded) } else { Orientation::default() }
     }
 
     /// Reads what is wanted of the image, or decodes it: as a whole if the cache will keep it.
@@ -240,18 +253,18 @@ impl Decoder {
         let Self { limits, jpeg, channels, image, simd, .. } = self;
         let mut canvas = Canvas { channels, image, simd: *simd };
         jpeg.forget_samples();
-        match Format::sniff(encoded) {
-            Some(Format::Jpeg) => jpeg.decode(encoded, entries, choose, &mut canvas)?,
-            Some(Format::Png) => {
-                of_others(|| png::decode(encoded, limits, &mut canvas))?;
-                choose(image.extent());
-            }
-            Some(Format::Webp) => {
-                of_others(|| webp::decode(encoded, limits, &mut canvas))?;
-                choose(image.extent());
-            }
+        let decode = match Format::sniff(encoded) {
+            Some(Format::Jpeg) => return jpeg.decode(encoded, entries, choose, &mut canvas),
+            Some(Format::Png) => png::decode,
+            Some(Format::Webp) => webp::decode,
+            Some(Format::Gif) => gif::decode,
+            Some(Format::Bmp) => bmp::decode,
+            Some(Format::Tiff) => tiff::decode,
+            Some(Format::Pnm) => pnm::decode,
             None => return Err(DecodeError::not_an_image(encoded).into()),
-        }
+        };
+        of_others(|| decode(encoded, limits, &mut canvas))?;
+        choose(image.extent());
         Ok(())
     }
 
@@ -279,13 +292,21 @@ impl Decoder {
     /// The bytes are no image, their header is damaged, or the image is too large; or there is no memory to find that
     /// out.
     pub fn header(&mut self, encoded: &[u8]) -> Result<Extent, DecodeFailure> {
-        let stored = match Format::sniff(encoded) {
-            Some(Format::Jpeg) => self.jpeg.said_extent(encoded),
-            Some(Format::Png) => of_others(|| png::extent(encoded, &self.limits)),
-            Some(Format::Webp) => of_others(|| webp::extent(encoded, &self.limits)),
-            None => Err(DecodeError::not_an_image(encoded).into()),
+        let extent = match Format::sniff(encoded) {
+            Some(Format::Jpeg) => {
+                let stored = self.jpeg.said_extent(encoded)?;
+                return Ok(self.orientation(encoded).seen(stored));
+            }
+            Some(Format::Png) => png::extent,
+            Some(Format::Webp) => webp::extent,
+            Some(Format::Gif) => gif::extent,
+            Some(Format::Bmp) => bmp::extent,
+            Some(Format::Tiff) => tiff::extent,
+            Some(Format::Pnm) => pnm::extent,
+            None => return Err(DecodeError::not_an_image(encoded).into()),
         };
-        Ok(self.orientation(encoded).seen(stored?))
+        let stored = of_others(|| extent(encoded, &self.limits))?;
+        Ok(self.orientation(encoded).seen(stored))
     }
 
     /// The image that was decoded last.

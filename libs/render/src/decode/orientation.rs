@@ -42,7 +42,8 @@ impl Orientation {
             Some(Format::Jpeg) => Said::of_jpeg(encoded),
             Some(Format::Png) => Said::of_png(encoded),
             Some(Format::Webp) => Said::of_webp(encoded),
-            None => Said::default(),
+            Some(Format::Tiff) => Said { exif: Some(encoded), xmp: None },
+            Some(Format::Gif | Format::Bmp | Format::Pnm) | None => Said::default(),
         };
         let of_exif = said.exif.and_then(number_in_exif);
         let number = of_exif.or_else(|| said.xmp.and_then(number_in_xmp));
@@ -170,32 +171,49 @@ impl<'a> Said<'a> {
     }
 }
 
-/// The number in the first directory of EXIF data, which is a TIFF file without an image.
+/// The number in EXIF data, which is a TIFF file without an image.
 fn number_in_exif(tiff: &[u8]) -> Option<u32> {
-    let tiff = tiff.strip_prefix(EXIF).unwrap_or(tiff);
-    let is_little = match tiff.first_chunk()? {
-        b"II*\0" => true,
-        b"MM\0*" => false,
-        _ => return None,
-    };
-    let short = |at: usize| {
-        let bytes = *tiff.get(at..)?.first_chunk()?;
-        Some(if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-    };
-    let long = |at: usize| {
-        let bytes = *tiff.get(at..)?.first_chunk()?;
-        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    };
-    let directory = usize::try_from(long(4)?).ok()?;
-    let entries = usize::from(short(directory)?);
-    let entry = |number: usize| directory.checked_add(2 + 12 * number);
-    let found = (0..entries).rev().filter_map(entry).find(|at| short(*at) == Some(TAG))?;
-    let (kind, count, value) = (short(found + 2)?, long(found + 4)?, found + 8);
-    match kind {
-        _ if count != 1 => None,
-        kind if OF_TWO_BYTES.contains(&kind) => short(value).map(u32::from),
-        kind if OF_FOUR_BYTES.contains(&kind) => long(value),
-        _ => None,
+    let entry = Entry::of(tiff.strip_prefix(EXIF).unwrap_or(tiff), TAG)?;
+    (entry.count == 1).then_some(entry.value)?
+}
+
+/// An entry of the first directory of a TIFF file.
+pub(super) struct Entry {
+    count: u32,
+    /// Where its first value lies, and that value, if it is a whole number and lies in the directory.
+    pub(super) place: usize,
+    pub(super) value: Option<u32>,
+    pub(super) is_little: bool,
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub(super) fn of(tiff: &[u8], tag: u16) -> Option<Self> {
+        let is_little = match tiff.first_chunk()? {
+            b"II*\0" => true,
+            b"MM\0*" => false,
+            _ => return None,
+        };
+        let short = |at: usize| {
+            let bytes = *tiff.get(at..)?.first_chunk()?;
+            Some(if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+        };
+        let long = |at: usize| {
+            let bytes = *tiff.get(at..)?.first_chunk()?;
+            Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+        };
+        let directory = usize::try_from(long(4)?).ok()?;
+        let entries = usize::from(short(directory)?);
+        let entry = |number: usize| directory.checked_add(2 + 12 * number);
+        let found = (0..entries).rev().filter_map(entry).find(|at| short(*at) == Some(tag))?;
+        let (kind, count, place) = (short(found + 2)?, long(found + 4)?, found + 8);
+        let value = match kind {
+            kind if OF_TWO_BYTES.contains(&kind) => short(place).map(u32::from),
+            kind if OF_FOUR_BYTES.contains(&kind) => long(place),
+            _ => None,
+        };
+        Some(Self { count, place, value, is_little })
     }
 }
 

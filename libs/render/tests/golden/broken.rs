@@ -38,7 +38,9 @@ fn a_jpeg_cut_at_any_byte_is_refused() {
 
 #[test]
 fn something_else_is_not_an_image() {
-    for encoded in [&b""[..], b"GIF89a", b"\xff\xd8", b"<html>", b"RIFF\0\0\0\0WAVE"] {
+    for encoded in
+        [&b""[..], b"GIF90a", b"P7\n", b"II*", b"\xff\xd8", b"<html>", b"RIFF\0\0\0\0WAVE"]
+    {
         let error = refusal(encoded, DecodeLimits::default());
         assert_eq!(error.kind(), DecodeErrorKind::NotAnImage, "{error}");
     }

@@ -36,3 +36,23 @@ fn a_png_has_pillows_pixels() {
 fn a_webp_has_pillows_pixels() {
     equals_pillow(".webp", 7);
 }
+
+#[test]
+fn a_gif_has_pillows_pixels() {
+    equals_pillow(".gif", 8);
+}
+
+#[test]
+fn a_bmp_has_pillows_pixels() {
+    equals_pillow(".bmp", 14);
+}
+
+#[test]
+fn a_tiff_has_pillows_pixels() {
+    equals_pillow(".tif", 29);
+}
+
+#[test]
+fn a_pnm_has_pillows_pixels() {
+    [".ppm", ".pgm", ".pbm"].into_iter().for_each(|extension| equals_pillow(extension, 2));
+}
