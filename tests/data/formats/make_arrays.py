@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the files of arrays/ and, by the formats' own packages, what is in them.
 
-    pip install numpy==2.4.6 h5py==3.16.0 netCDF4==1.7.5.1.post1 zarr==3.1.6 numcodecs==0.16.6
+    pip install numpy==2.4.6 h5py==3.16.0 hdf5plugin==7.1.0 netCDF4==1.7.5.1.post1 zarr==3.1.6 numcodecs==0.16.6
     python3 tests/data/formats/make_arrays.py [FOLDER KIND..]
 
 arrays/expected.json has for each file its samples, as the package READS them: key, and the first 16
@@ -27,7 +27,7 @@ PACKAGES = {
     "tokens": ["numpy"],
     "lines": ["numpy"],
     "zarr": ["numpy", "numcodecs", "zarr"],
-    "hdf5": ["numpy", "h5py", "netCDF4"],
+    "hdf5": ["numpy", "h5py", "hdf5plugin", "netCDF4"],
 }
 EXPECTED = {}
 
@@ -330,7 +330,7 @@ def make_zarr():
         expect("zarr/" + name, rows(name, arrays))
         some = {"noise": arrays["noise"], "more/deep": read["more/deep"][:]}
         expect("zarr/" + name, rows(name, some), columns=["noise", "more/deep"])
-        refuse("zarr/" + name, "array `nois`", columns=["nois"])
+        refuse("zarr/" + name, "`columns` names `nois`, and it has `image`, `label`", columns=["nois"])
     # Chunks large enough that blosc cuts them into blocks, and blocks into streams.
     wide = np.repeat(random.integers(0, 9, (3, 1000)), 97, axis=1)[:, :90_001].astype("<u4")
     for name, codec in (("streams", "lz4"), ("blocks", "zstd")):
@@ -339,6 +339,8 @@ def make_zarr():
         packed = blosc(cname=codec, shuffle=shuffle, blocksize=65536)
         zarr.create_array(store, data=wide, chunks=(2, 90_001), zarr_format=2, compressors=packed)
         expect(f"zarr/wide-{name}.zarr", rows(f"wide-{name}.zarr", {"bin": zarr.open(store)[:]}))
+    make_zarr_values(np.random.default_rng(5))
+    make_zarr_groups(np.random.default_rng(6))
     store = path("zarr/fortran.zarr")
     zarr.create_array(store, data=image, chunks=chunks, order="F", zarr_format=2)
     refuse("zarr/fortran.zarr", "Fortran order")
@@ -346,6 +348,56 @@ def make_zarr():
     packed = blosc(cname="blosclz")
     zarr.create_array(store, data=image, chunks=chunks, zarr_format=2, compressors=packed)
     refuse("zarr/blosclz.zarr", "blosc with `blosclz` is not supported")
+
+
+def make_zarr_values(random):
+    """Strings and bytes of any length, and metadata as Python's json writes it."""
+    words = np.array(["tench", "", "\u00e9t\u00e9 \U0001f600"] * 3 + ["last", "x" * 300], dtype=object)
+    pixels = np.array([random.bytes(n) for n in range(5, 16)], dtype=object)
+    image = random.integers(0, 40, (11, 3, 2), dtype=np.uint8)
+    text, data = zarr.dtype.VariableLengthUTF8(), zarr.dtype.VariableLengthBytes()
+    for version in (2, 3):
+        store = path(f"zarr/values-v{version}.zarr")
+        group = zarr.open_group(store, mode="w", zarr_format=version)
+        group.create_array("image", data=image, chunks=(4, 3, 2))
+        if version == 2:
+            group.create_array("caption", shape=(11,), chunks=(4,), dtype=text)[:] = words
+            group.create_array("jpg", shape=(11,), chunks=(4,), dtype=data)[:] = pixels
+        else:
+            group.create_array("caption", shape=(11,), chunks=(4,), dtype=text)[:] = words
+            shards = {"chunks": (2,), "shards": (4,)}
+            group.create_array("jpg", shape=(11,), dtype=data, **shards)[:] = pixels
+            width = np.array([f"w{n}" for n in range(11)])
+            group.create_array("width", data=width, chunks=(4,))
+            # The last chunk is not there.
+            os.remove(os.path.join(store, "caption/c/2"))
+        read = zarr.open_group(store, mode="r")
+        arrays = {name: read[name][:] for name in sorted(read.array_keys())}
+        name = f"values-v{version}.zarr"
+        expect("zarr/" + name, rows(name, arrays))
+        expect("zarr/" + name, rows(name, arrays), shard_samples=3)
+    store = path("zarr/nan.zarr")
+    array = zarr.create_array(store, data=image, chunks=(4, 3, 2))
+    array.attrs.update({"missing": float("nan"), "range": [-float("inf"), float("inf")], "NaN": "NaN"})
+    with open(os.path.join(store, "zarr.json")) as file:
+        assert "NaN," in file.read()
+    expect("zarr/nan.zarr", rows("nan.zarr", {"bin": zarr.open(store)[:]}))
+
+
+def make_zarr_groups(random):
+    """Arrays in groups only."""
+    for version in (2, 3):
+        store = path(f"zarr/groups-v{version}.zarr")
+        group = zarr.open_group(store, mode="w", zarr_format=version)
+        image = random.integers(0, 40, (5, 3, 2), dtype=np.uint8)
+        group.create_group("train").create_array("image", data=image, chunks=(4, 3, 2))
+        group["train"].create_group("more").create_array("label", data=np.arange(5), chunks=(4,))
+        read = zarr.open_group(store, mode="r")
+        arrays = {name: read[name][:] for name in ("train/image", "train/more/label")}
+        name = f"groups-v{version}.zarr"
+        expect("zarr/" + name, rows(name, arrays))
+        words = "`columns` names `train`, and it has `train/image`, `train/more/label`"
+        refuse("zarr/" + name, words, columns=["train"])
 
 
 def expect_hdf5(name, wanted, **options):
@@ -368,7 +420,8 @@ def make_hdf5():
     expect_hdf5("hdf5/contiguous.h5", columns)
     expect_hdf5("hdf5/contiguous.h5", columns, shard_samples=4)
     expect_hdf5("hdf5/contiguous.h5", ["more/deep", "image"], columns=["more/deep", "image"])
-    refuse("hdf5/contiguous.h5", "array `imag`: it is not in the file", columns=["imag"])
+    there = "`columns` names `imag`, and it has `image`, `label`, `more/deep`, `name`, `truth`"
+    refuse("hdf5/contiguous.h5", there, columns=["imag"])
     chunked = {
         "gzip": {"compression": "gzip", "shuffle": True, "chunks": (4, 5, 2)},
         "lzf": {"compression": "lzf", "chunks": (3, 5, 4)},
@@ -397,10 +450,15 @@ def make_hdf5():
     with h5py.File(path("hdf5/odd.h5"), "w") as file:
         file["big"] = image.astype(">u2")
         file["records"] = np.zeros(11, dtype=[("a", "<f4"), ("b", "<i2")])
-        file["words"] = ["a"] * 11
+        file["numbers"] = np.array([np.arange(n) for n in range(11)], dtype=h5py.vlen_dtype("<i4"))
+        file["pairs"] = [["a", "b"]] * 11
     refuse("hdf5/odd.h5", "little-endian", columns=["big"])
     refuse("hdf5/odd.h5", "array `records`: its type", columns=["records"])
-    refuse("hdf5/odd.h5", "array `words`: its type", columns=["words"])
+    refuse("hdf5/odd.h5", "array `numbers`: its type", columns=["numbers"])
+    refuse("hdf5/odd.h5", "array `pairs` of values that vary in length has 2 axes", columns=["pairs"])
+    make_hdf5_values(np.random.default_rng(7), image, label)
+    make_hdf5_groups(image, label)
+    make_hdf5_filters()
     with netCDF4.Dataset(path("hdf5/netcdf.nc"), "w") as file:
         file.createDimension("time", None)
         file.createDimension("x", 4)
@@ -409,6 +467,71 @@ def make_hdf5():
     with netCDF4.Dataset(path("hdf5/netcdf.nc")) as file:
         arrays = {name: file[name][:].data for name in ("station", "wind")}
     expect("hdf5/netcdf.nc", rows("netcdf.nc", arrays))
+
+
+def make_hdf5_values(random, image, label):
+    """Strings and bytes of any length."""
+    words = ["tench", "", "\u00e9t\u00e9 \U0001f600"] * 3 + ["last", "x" * 300]
+    pixels = [np.frombuffer(random.bytes(n), "u1") for n in (*range(10), 9000)]
+    layouts = {"plain": {}, "packed": {"chunks": (4,), "compression": "gzip"}}
+    for name, options in layouts.items():
+        with h5py.File(path(f"hdf5/values-{name}.h5"), "w") as file:
+            file["image"], file["label"] = image, label
+            file.create_dataset("caption", data=words, dtype=h5py.string_dtype(), **options)
+            file.create_dataset("ascii", data=["a%d" % n for n in label], dtype=h5py.string_dtype("ascii"))
+            jpg = file.create_dataset("jpg", (11,), h5py.vlen_dtype(np.uint8), **options)
+            for at, value in enumerate(pixels):
+                jpg[at] = value
+            # Never written: values of no byte.
+            file.create_dataset("none", (11,), h5py.vlen_dtype(np.uint8), **options)
+        names = ["ascii", "caption", "image", "jpg", "label", "none"]
+        for options in ({}, {"shard_samples": 3}):
+            with h5py.File(path(f"hdf5/values-{name}.h5"), "r") as file:
+                arrays = {column: file[column][()] for column in names}
+            for column in ("jpg", "none"):
+                arrays[column] = np.array([value.tobytes() for value in arrays[column]], dtype=object)
+            expect(f"hdf5/values-{name}.h5", rows(f"values-{name}.h5", arrays), **options)
+    with h5py.File(path("hdf5/latin.h5"), "w") as file:
+        file.create_dataset("word", data=[b"\xe9"], dtype=h5py.string_dtype("ascii"))
+    refuse("hdf5/latin.h5", "array `word`, row 0: the text is not UTF-8")
+
+
+def make_hdf5_groups(image, label):
+    """Arrays in groups only."""
+    with h5py.File(path("hdf5/groups.h5"), "w") as file:
+        file["train/image"], file["train/more/label"] = image, label
+        file["scale"] = 2.5
+        # A group in itself.
+        file["train/again"] = file["train"]
+    expect_hdf5("hdf5/groups.h5", ["train/image", "train/more/label"])
+    with h5py.File(path("hdf5/splits.h5"), "w") as file:
+        file["train/image"], file["test/image"] = image, image[:4]
+    words = "choose those that belong together with `columns`, out of `test/image`, `train/image`"
+    refuse("hdf5/splits.h5", words)
+    expect_hdf5("hdf5/splits.h5", ["test/image"], columns=["test/image"])
+
+
+def make_hdf5_filters():
+    """Filters that are not undone, as their plug-ins write them."""
+    filters = {
+        "blosc": hdf5plugin.Blosc(),
+        "blosc2": hdf5plugin.Blosc2(),
+        "zstd": hdf5plugin.Zstd(),
+        "lz4": hdf5plugin.LZ4(),
+        "bitshuffle": hdf5plugin.Bitshuffle(),
+    }
+    words = {
+        "blosc": "Blosc (filter 32001)",
+        "blosc2": "Blosc2 (filter 32026)",
+        "zstd": "Zstandard (filter 32015)",
+        "lz4": "LZ4 (filter 32004)",
+        "bitshuffle": "bitshuffle (filter 32008)",
+    }
+    data = np.arange(40, dtype="<i4").reshape(10, 4)
+    for name, options in filters.items():
+        with h5py.File(path(f"hdf5/{name}.h5"), "w") as file:
+            file.create_dataset("rows", data=data, chunks=(5, 4), **options)
+        refuse(f"hdf5/{name}.h5", f"array `rows`: it is packed with {words[name]}, which is not read")
 
 
 def main(folder, kinds):
