@@ -133,7 +133,13 @@ impl Zarr {
     fn node(&self, place: &Place, listed: Option<&[Listed]>) -> Result<Arc<Node>, StorageError> {
         let (mut metadata, mut arrays) = (Metadata::default(), Vec::new());
         match metadata.read(place, "")? {
-            Kind::Array(array) => arrays.push(Array::new(place, "", array)?),
+            Kind::Array(array) => {
+                if let Some(other) = self.columns.iter().find(|name| *name != COLUMN) {
+                    let reason = arrays::no_such(other, std::iter::once(COLUMN));
+                    return Err(unserved(place, "", &reason));
+                }
+                arrays.push(Array::new(place, "", array)?);
+            }
             Kind::Group => {
                 for name in self.names(place, listed)? {
                     let Kind::Array(array) = metadata.read(place, &name)? else {
