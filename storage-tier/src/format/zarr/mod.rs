@@ -19,7 +19,7 @@ use std::sync::Arc;
 use headwater_core::Digest;
 use headwater_storage_client::ObjectError;
 
-use super::arrays::{self, Column, Table};
+use super::arrays::{self, Column, Table, Varying};
 use super::parsed::Parsed;
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Listed, Place, Stat, Version};
@@ -34,8 +34,9 @@ const COLUMN: &str = "bin";
 const V2_ARRAY: &str = ".zarray";
 const V2_GROUP: &str = ".zgroup";
 const V3: &str = "zarr.json";
-/// A guess at the size of values that vary in length: the bytes of their chunks times this, and the second for each.
-const VARYING_GROWTH: u64 = 8;
+/// A guess at the size of strings: the bytes of their chunks times this. Images are as large as their chunks.
+const TEXT_GROWTH: u64 = 8;
+/// The same for each value.
 const VARYING_BYTES: u64 = 64;
 
 /// Reads Zarr's folders.
@@ -75,7 +76,7 @@ impl Array {
                 name,
                 varying,
                 shape,
-                VARYING_BYTES * shape.first().unwrap_or(&0),
+                VARYING_BYTES.saturating_mul(shape.first().copied().unwrap_or(0)),
             ),
             None => Column::new(&file, name, metadata.element, shape),
         };
@@ -217,14 +218,18 @@ impl Format for Zarr {
                     let bytes = version.map(|version| version.bytes);
                     contents.number(bytes.unwrap_or(u64::MAX));
                     versions.bytes(&version.map_or(none, Version::digest).to_bytes());
-                    if array.metadata.varying.is_some() {
-                        let bytes = bytes.unwrap_or(0).saturating_mul(VARYING_GROWTH);
-                        outline.bytes = outline.bytes.saturating_add(bytes);
-                    }
+                    let growth = match array.metadata.varying {
+                        Some(Varying::Text) => TEXT_GROWTH,
+                        Some(Varying::Bytes) => 1,
+                        None => 0,
+                    };
+                    let bytes = bytes.unwrap_or(0).saturating_mul(growth);
+                    outline.bytes = outline.bytes.saturating_add(bytes);
                 }
                 if array.metadata.varying.is_some() {
                     let each = VARYING_BYTES + array.metadata.fill.len() as u64;
-                    outline.bytes += each * (rows.end - rows.start);
+                    let all = each.saturating_mul(rows.end - rows.start);
+                    outline.bytes = outline.bytes.saturating_add(all);
                 }
             }
             (outline.digest, outline.version) = (contents.finish(), versions.finish());

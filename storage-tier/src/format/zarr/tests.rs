@@ -173,3 +173,19 @@ fn digests_stay_from_release_to_release() {
         assert_eq!(found, digest, "{file}");
     }
 }
+
+#[test]
+fn an_array_that_says_it_has_any_number_of_strings_is_refused_or_read() {
+    let object = PathBuf::from("zarr/values-v2.zarr/caption/.zarray");
+    let files = trial::files_below("zarr/values-v2.zarr");
+    let (_, json) = files.into_iter().find(|(path, _)| *path == object).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for rows in [u64::MAX, u64::MAX / 64, 1 << 40] {
+        json["shape"] = serde_json::json!([rows]);
+        json["chunks"] = serde_json::json!([rows]);
+        let place = in_memory("zarr/values-v2.zarr", "caption/.zarray", json.to_string().into());
+        let dataset = DatasetConfig { columns: vec!["caption".to_owned()], ..Default::default() };
+        Zarr::new(&dataset).outlines(&place).unwrap_err();
+    }
+}
