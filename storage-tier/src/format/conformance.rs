@@ -60,7 +60,7 @@ impl Memory {
     }
 
     /// Calls so far, where none is to fail.
-    #[cfg(feature = "format-mds")]
+    #[cfg(any(feature = "format-mds", feature = "format-parquet", feature = "format-zarr"))]
     pub(crate) fn calls(&self) -> i64 {
         -1 - self.until_fault.load(Ordering::Relaxed)
     }

@@ -80,9 +80,18 @@ impl FormatKind {
     /// The format that the ending of a name stands for.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
+        Self::ending_of(name).map(|(_, kind)| kind)
+    }
+
+    /// As [`Self::of_name`], with the ending.
+    pub(super) fn ending_of(name: &str) -> Option<(&'static str, Self)> {
         let name = name.to_ascii_lowercase();
-        let ends = |(ending, _): &&(&str, Self)| name.ends_with(ending);
-        ENDINGS.iter().find(ends).map(|(_, kind)| *kind)
+        ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).copied()
+    }
+
+    /// Whether files of it often lie beside those of a dataset, and are none of its own.
+    pub(super) fn is_often_beside(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv | Self::Jsonl | Self::Text)
     }
 }
 

@@ -19,6 +19,13 @@ mod mds;
 mod npy;
 #[cfg(feature = "format-parquet")]
 mod parquet;
+#[cfg(any(
+    feature = "format-hdf5",
+    feature = "format-mds",
+    feature = "format-parquet",
+    feature = "format-zarr"
+))]
+mod parsed;
 mod python;
 mod tar;
 #[cfg(feature = "format-tfrecord")]

@@ -58,7 +58,12 @@ impl LocalSource {
         )))
     }
 
-    fn below(&self, folder: &Path, found: &mut Vec<Listed>) -> Result<(), ObjectError> {
+    fn below(
+        &self,
+        folder: &Path,
+        needed: &dyn Fn(&Path) -> bool,
+        found: &mut Vec<Listed>,
+    ) -> Result<(), ObjectError> {
         for entry in std::fs::read_dir(folder).map_err(|source| failed(folder, source))? {
             let entry = entry.map_err(|source| failed(folder, source))?;
             let path = entry.path();
@@ -66,9 +71,12 @@ impl LocalSource {
                 continue;
             }
             // Links are followed, as they are where a file is named.
-            let metadata = path.metadata().map_err(|source| failed(&path, source))?;
+            let metadata = match path.metadata() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !needed(&path) => continue,
+                found => found.map_err(|source| failed(&path, source))?,
+            };
             if metadata.is_dir() {
-                self.below(&path, found)?;
+                self.below(&path, needed, found)?;
             } else if metadata.is_file() {
                 found.push(Listed { path, version: version(&metadata) });
             }
@@ -93,9 +101,17 @@ impl Source for LocalSource {
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<Listed>, ObjectError> {
+        self.list_needed(folder, &|_| true)
+    }
+
+    fn list_needed(
+        &self,
+        folder: &Path,
+        needed: &dyn Fn(&Path) -> bool,
+    ) -> Result<Vec<Listed>, ObjectError> {
         self.check(folder)?;
         let mut found = Vec::new();
-        self.below(folder, &mut found)?;
+        self.below(folder, needed, &mut found)?;
         let bytes = |listed: &Listed| listed.path.as_os_str().as_encoded_bytes().to_vec();
         found.sort_by_cached_key(bytes);
         Ok(found)

@@ -68,6 +68,18 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// As [`Source::stat`].
     fn list(&self, folder: &Path) -> Result<Vec<Listed>, ObjectError>;
 
+    /// As [`Source::list`], but a link that leads nowhere is left out unless its name is `needed`.
+    ///
+    /// # Errors
+    /// As [`Source::list`].
+    fn list_needed(
+        &self,
+        folder: &Path,
+        _needed: &dyn Fn(&Path) -> bool,
+    ) -> Result<Vec<Listed>, ObjectError> {
+        self.list(folder)
+    }
+
     /// Opens an object.
     ///
     /// # Errors
@@ -267,8 +279,20 @@ impl Place {
     ///
     /// # Errors
     /// As [`Source::list`].
+    #[cfg(any(test, feature = "format-zarr"))]
     pub(crate) fn list(&self) -> Result<Vec<Listed>, ObjectError> {
         self.source.list(&self.path)
+    }
+
+    /// All objects below it; of links that lead nowhere, only those whose names are `needed` are an error.
+    ///
+    /// # Errors
+    /// As [`Source::list_needed`].
+    pub(crate) fn list_needed(
+        &self,
+        needed: &dyn Fn(&Path) -> bool,
+    ) -> Result<Vec<Listed>, ObjectError> {
+        self.source.list_needed(&self.path, needed)
     }
 
     /// The object.

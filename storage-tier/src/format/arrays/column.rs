@@ -6,6 +6,16 @@ use crate::StorageError;
 /// Largest row, in bytes: more than a sample may have, and one is held while arrays are unpacked.
 const ROW_BYTES_MAX: u64 = 256 << 20;
 
+/// Values that have lengths of their own; each is a field as it is.
+#[cfg_attr(not(any(feature = "format-hdf5", feature = "format-zarr")), allow(dead_code))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Varying {
+    /// Strings.
+    Text,
+    /// Bytes, as an encoded image has them.
+    Bytes,
+}
+
 /// An array in C order; each row of it is a sample's field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
@@ -16,8 +26,10 @@ pub(crate) struct Column {
     pub(crate) rows: u64,
     /// Lengths of the other axes.
     pub(crate) row_shape: Vec<u64>,
-    /// Size of a row; not 0.
+    /// Size of a row; not 0. About the mean of values that vary.
     pub(crate) row_bytes: u64,
+    /// Of rows that are values of different lengths; `element` says nothing then.
+    pub(crate) varying: Option<Varying>,
 }
 
 // === impl Column ===
@@ -54,12 +66,41 @@ impl Column {
             return Err(unserved(format!("is of type {}: {remedy}", element.name())));
         }
         let (name, row_shape, rows) = (name.to_owned(), row_shape.to_vec(), *rows);
-        Ok(Self { name, element, rows, row_shape, row_bytes })
+        Ok(Self { name, element, rows, row_shape, row_bytes, varying: None })
+    }
+
+    /// An array whose rows are values of different lengths, which have `bytes` together.
+    ///
+    /// # Errors
+    /// It does not have one axis.
+    #[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
+    pub(crate) fn varying(
+        file: &str,
+        name: &str,
+        varying: Varying,
+        shape: &[u64],
+        bytes: u64,
+    ) -> Result<Self, StorageError> {
+        let &[rows] = shape else {
+            let reason = format!(
+                "array `{name}` of values that vary in length has {} axes, and only one is served: leave it out \
+                 with `columns`",
+                shape.len()
+            );
+            return Err(StorageError::Unserved { name: file.to_owned(), reason });
+        };
+        let row_bytes = (bytes / rows.max(1)).clamp(1, ROW_BYTES_MAX);
+        let element = Element { kind: headwater_npy::Kind::Opaque, bytes: 1, big_endian: false };
+        let (name, row_shape) = (name.to_owned(), Vec::new());
+        Ok(Self { name, element, rows, row_shape, row_bytes, varying: Some(varying) })
     }
 
     /// Whether a row is one value, which is delivered as text.
     pub(crate) fn is_text(&self) -> bool {
-        self.row_shape.is_empty() && self.element.has_text()
+        match self.varying {
+            Some(varying) => varying == Varying::Text,
+            None => self.row_shape.is_empty() && self.element.has_text(),
+        }
     }
 
     /// Bytes of all rows; `None` where they are more than a number holds.
@@ -72,7 +113,11 @@ impl Column {
     /// # Errors
     /// A string that is not UTF-8.
     pub(crate) fn text(&self, file: &str, row: u64, bytes: &[u8]) -> Result<String, StorageError> {
-        self.element.text(bytes).ok_or_else(|| StorageError::Broken {
+        let text = match self.varying {
+            Some(_) => String::from_utf8(bytes.to_vec()).ok(),
+            None => self.element.text(bytes),
+        };
+        text.ok_or_else(|| StorageError::Broken {
             name: file.to_owned(),
             place: format!("array `{}`, row {row}", self.name),
             fault: "the text is not UTF-8".to_owned(),
@@ -81,9 +126,9 @@ impl Column {
 
     /// Name and text of the fields that say how a row's bytes are to be read: `NAME.dtype` with
     /// NumPy's name of the type, and `NAME.shape` with the lengths of the row's axes, as `3,32,32`.
-    /// None for values that are text.
+    /// None for values that are text, or bytes of any length.
     pub(crate) fn notes(&self) -> Vec<(String, String)> {
-        if self.is_text() {
+        if self.is_text() || self.varying.is_some() {
             return Vec::new();
         }
         let lengths: Vec<String> = self.row_shape.iter().map(u64::to_string).collect();

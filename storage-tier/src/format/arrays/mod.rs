@@ -2,6 +2,7 @@
 //!
 //! A row of a column with one axis is a value in text. Any other row is a field of its elements in C
 //! order, little-endian, with two fields beside it that name its type and shape ([`Column::notes`]).
+//! A value whose length varies is a field as it is.
 
 mod column;
 mod pieces;
@@ -20,6 +21,8 @@ use crate::StorageError;
 use crate::source::{Place, Version};
 
 pub(crate) use column::Column;
+#[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
+pub(crate) use column::Varying;
 pub(crate) use headwater_npy::Element;
 #[cfg(feature = "format-zarr")]
 pub(crate) use headwater_npy::Kind;
@@ -56,8 +59,12 @@ impl Table {
         if let Some(other) = columns.iter().find(|column| column.rows != first.rows) {
             return Err(unserved(format!(
                 "array `{}` has {} rows and `{}` has {}: choose those that belong together with \
-                 `columns`",
-                first.name, first.rows, other.name, other.rows
+                 `columns`, out of {}",
+                first.name,
+                first.rows,
+                other.name,
+                other.rows,
+                names(columns.iter().map(|column| &*column.name))
             )));
         }
         let rows = first.rows;
@@ -74,7 +81,8 @@ impl Table {
     }
 
     /// Bytes of one sample in all arrays.
-    pub(crate) fn row_bytes(&self) -> u64 {
+    #[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
+    fn row_bytes(&self) -> u64 {
         self.columns.iter().fold(0, |sum, column| sum.saturating_add(column.row_bytes))
     }
 
@@ -115,6 +123,17 @@ impl Table {
     }
 }
 
+/// Names of arrays, for a sentence.
+pub(crate) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| name.escape_debug().to_string()).collect();
+    found_instead(&names, "")
+}
+
+/// What is said where `columns` names an array that is not there.
+pub(crate) fn no_such<'a>(wanted: &str, found: impl Iterator<Item = &'a str>) -> String {
+    format!("`columns` names `{}`, and it has {}", wanted.escape_debug(), names(found))
+}
+
 /// The arrays asked for, in that order; all of them where none is.
 ///
 /// # Errors
@@ -136,9 +155,7 @@ pub(crate) fn chosen<T>(
     let mut chosen = Vec::new();
     for wanted in asked {
         let Some(at) = found.iter().position(|(name, _)| name == wanted) else {
-            let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-            let instead = found_instead(&names, wanted);
-            return unserved(format!("`columns` names `{wanted}`, and it has {instead}"));
+            return unserved(no_such(wanted, found.iter().map(|(name, _)| name.as_str())));
         };
         chosen.push(found.swap_remove(at));
     }
@@ -302,7 +319,8 @@ impl RowsInPlace<'_> {
     }
 }
 
-/// Outlines of shards that are unpacked, whose rows follow from `digest`.
+/// Outlines of shards that are unpacked, whose rows follow from `digest`. Values that vary in length are not among
+/// their bytes.
 ///
 /// # Errors
 /// More shards than a place may have.
@@ -317,8 +335,9 @@ pub(crate) fn packed_outlines(
     let notes = table.columns.iter().flat_map(Column::notes);
     let note_bytes = notes.fold(0, |sum, (_, value)| sum + value.len() as u64);
     // A number of eight bytes has up to 25 digits in text, a character of four bytes up to four.
-    let sample_bytes =
-        table.row_bytes().saturating_add(note_bytes + 32 * table.columns.len() as u64);
+    let fixed = table.columns.iter().filter(|column| column.varying.is_none());
+    let row_bytes = fixed.fold(0, |sum: u64, column| sum.saturating_add(column.row_bytes));
+    let sample_bytes = row_bytes.saturating_add(note_bytes + 32 * table.columns.len() as u64);
     let outline = |(number, rows): (usize, &Range<u64>)| Outline {
         name: shard_name(place, number, shards.len()),
         samples: (rows.end - rows.start) as u32,

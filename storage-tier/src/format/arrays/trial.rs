@@ -181,6 +181,17 @@ pub(crate) fn samples(format: &dyn Format, place: &Place) -> Result<Vec<Sample>,
     Ok(all)
 }
 
+/// Digest of a dataset `x` that has this place, as `headwater datasets list` shows it: states of a run hold to it.
+pub(crate) fn manifest_digest(format: &dyn Format, place: &Place) -> String {
+    let entry = |outline: crate::format::Outline| {
+        let crate::format::Outline { name, samples, bytes, digest, .. } = outline;
+        headwater_core::ShardEntry { name, samples, bytes, digest }
+    };
+    let entries = format.outlines(place).expect("outlines").into_iter().map(entry).collect();
+    let manifest = headwater_core::Manifest::new("x".to_owned(), Vec::new(), entries);
+    manifest.expect("a manifest").digest().to_string()
+}
+
 /// Holds a format against all fixtures in a folder of `tests/data/formats/arrays`, at least `least`.
 pub(crate) fn fixtures(folder: &str, least: usize, format: fn(&DatasetConfig) -> Box<dyn Format>) {
     fixtures_in(&top(), folder, least, format);

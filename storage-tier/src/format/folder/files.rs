@@ -1,6 +1,10 @@
 //! The images of a folder, in order.
 
+use std::path::Path;
+
 use crate::StorageError;
+use crate::format::FormatKind;
+use crate::format::kind::MDS_INDEX;
 use crate::source::{Listed, Place, Version};
 
 /// Endings of files that are images, as torchvision has them.
@@ -38,24 +42,40 @@ impl Files {
     /// It cannot be listed, holds no image, or a name that is not UTF-8.
     pub(super) fn find(place: &Place) -> Result<Self, StorageError> {
         let mut named = Vec::new();
-        let (mut tars, mut table_below) = (false, None);
-        for Listed { path, version } in place.list()? {
+        let (mut shards, mut table_below) = (None, None);
+        let is_table = |name: &str| USUAL_TABLES.contains(&name.rsplit('/').next().unwrap_or(name));
+        // Any other file may be a link that leads nowhere.
+        let needed =
+            |path: &Path| path.to_str().is_none_or(|name| is_image(name) || is_table(name));
+        for Listed { path, version } in place.list_needed(&needed)? {
             let within = path.strip_prefix(&place.path).unwrap_or(&path);
             let Some(name) = within.to_str() else {
                 let reason = format!("`{}` is not UTF-8: rename it", within.display());
                 return Err(StorageError::Unserved { name: place.name(), reason });
             };
-            tars |= name.ends_with(".tar");
             if is_image(name) {
                 named.push((name.to_owned(), version));
-            } else if name.rsplit_once('/').is_some_and(|(_, file)| USUAL_TABLES.contains(&file)) {
+                continue;
+            }
+            if name.contains('/') && is_table(name) {
                 table_below.get_or_insert_with(|| name.to_owned());
+            }
+            // Shards rather than what lies beside them.
+            if named.is_empty() && shards.as_ref().is_none_or(|(_, beside)| *beside) {
+                let found = shards_of(name).filter(|(_, beside)| shards.is_none() || !beside);
+                shards = found.or(shards);
             }
         }
         if named.is_empty() {
-            let remedy = if tars { "name the shards in it, as in" } else { "name others, as in" };
-            let example = place.join("*.tar").name();
-            let reason = format!("no image lies in that folder: {remedy} `{example}`");
+            let reason = match shards {
+                Some((pattern, _)) => {
+                    let example = place.join(&pattern).name();
+                    format!(
+                        "no image lies in that folder: name the shards in it, as in `{example}`"
+                    )
+                }
+                None => "no image lies in that folder: name another".to_owned(),
+            };
             return Err(StorageError::Unserved { name: place.name(), reason });
         }
         named.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
@@ -116,6 +136,21 @@ impl Files {
     }
 }
 
+/// A pattern for the shards that a file is one of, or lies in, and whether such files often lie beside others; `None`
+/// where its name says nothing.
+fn shards_of(name: &str) -> Option<(String, bool)> {
+    let mut folder = String::new();
+    for part in name.split('/') {
+        if let Some((ending, kind)) = FormatKind::ending_of(part) {
+            let pattern = if ending == MDS_INDEX { "" } else { &format!("*{ending}") };
+            return Some((format!("{folder}{pattern}"), kind.is_often_beside()));
+        }
+        folder.push_str(part);
+        folder.push('/');
+    }
+    None
+}
+
 /// Whether a file's name says that it is an image.
 pub(crate) fn is_image(name: &str) -> bool {
     ENDINGS.contains(&&*ending(name))
@@ -136,6 +171,55 @@ fn order(name: &str) -> (&str, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn folder(names: &[&str]) -> (tempfile::TempDir, Place) {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        let place = Place::of_file(folder.path());
+        (folder, place)
+    }
+
+    #[test]
+    fn a_folder_without_an_image_says_which_shards_lie_in_it() {
+        for (names, pattern) in [
+            (
+                &["README.md", "a.csv", "data/train-0.parquet", "data/train-1.parquet"][..],
+                "data/*.parquet`",
+            ),
+            (&["a.txt", "b.tar"], "*.tar`"),
+            (&["a.txt"], "*.txt`"),
+            (&["set/train/index.json", "set/train/shard.00000.mds.zstd"], "set/train/`"),
+            (&["x/y.zarr/0/zarr.json"], "x/*.zarr`"),
+            (&["a.md"], "in that folder: name another"),
+        ] {
+            let (_folder, place) = folder(names);
+            let error = Files::find(&place).unwrap_err().sentence();
+            assert!(
+                error.contains("no image lies in that folder") && error.contains(pattern),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_link_that_should_lead_to_an_image_or_a_table_may_not_lead_nowhere() {
+        let (top, place) = folder(&["a/0.jpg", "b/1.jpg"]);
+        let link =
+            |name: &str| std::os::unix::fs::symlink("/nowhere", top.path().join(name)).unwrap();
+        link("a/notes");
+        link("README.md");
+        assert_eq!(Files::find(&place).unwrap().len(), 2);
+        for needed in ["a/2.jpg", "metadata.csv"] {
+            link(needed);
+            let error = Files::find(&place).unwrap_err().sentence();
+            assert!(error.contains(needed), "{error}");
+            std::fs::remove_file(top.path().join(needed)).unwrap();
+        }
+    }
 
     #[test]
     fn the_order_is_by_class_then_folder_then_name() {

@@ -1,28 +1,39 @@
 //! An HDF5 file over an object: the crate `hdf5-reader`, which asks for ranges.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use hdf5_reader::error::Error;
+use hdf5_reader::group::Group;
 use hdf5_reader::messages::HdfMessage;
+use hdf5_reader::messages::filter_pipeline::FilterDescription;
 use hdf5_reader::messages::layout::DataLayout;
-use hdf5_reader::{
-    BlockCacheStorage, Dataset, Datatype, FilterRegistry, Hdf5File, OpenOptions, Storage,
-    StorageBuffer, StringSize,
-};
-use headwater_core::{Digest, Digester};
-use headwater_storage_client::{Object, ObjectError};
+use hdf5_reader::{Dataset, FilterRegistry, Hdf5File, OpenOptions};
+use headwater_core::Digest;
+use headwater_storage_client::Object;
 
+use super::kinds::Elements;
 use super::lzf;
+use super::storage::{Blocks, Ranges, Structures};
 use crate::StorageError;
-use crate::format::arrays::{Column, Element};
+use crate::format::arrays::{self, Column};
 
-/// What is read at once of a file's own structures.
-const BLOCK_BYTES: usize = 8 << 10;
-const BLOCKS: usize = 1024;
 /// Largest chunk, and most bytes of rows that are unpacked at once.
 const READ_BYTES_MAX: usize = 256 << 20;
 const CHUNK_CACHE_BYTES: usize = 64 << 20;
 const OBJECT_HEADER_BYTES_MAX: usize = 4 << 20;
+/// Filters that are undone: the library's own, and h5py's.
+const FILTERS: [u16; 7] = [1, 2, 3, 4, 5, 6, lzf::FILTER];
+/// Others that are met, by their numbers among HDF5's registered filters.
+const OTHER_FILTERS: [(u16, &str); 7] = [
+    (307, "bzip2"),
+    (32001, "Blosc"),
+    (32004, "LZ4"),
+    (32008, "bitshuffle"),
+    (32013, "ZFP"),
+    (32015, "Zstandard"),
+    (32026, "Blosc2"),
+];
 
 /// An open file.
 pub(super) struct File {
@@ -36,55 +47,25 @@ pub(super) struct File {
 pub(super) struct Array {
     pub(super) dataset: Dataset,
     pub(super) column: Column,
+    /// Size of a row as it lies in the array; of values that vary, of what says where one lies.
+    pub(super) stored_bytes: u64,
     /// Where its first row lies, if all rows lie there as they are.
     pub(super) start: Option<u64>,
-}
-
-/// An object as the crate wants to read it.
-struct Ranges {
-    object: Arc<dyn Object>,
-    /// What went wrong with the object, which says nothing about its bytes.
-    fault: Mutex<Option<ObjectError>>,
-    /// Of all that was read.
-    read: Mutex<Digester>,
-}
-
-// === impl Ranges ===
-
-impl Storage for Ranges {
-    fn len(&self) -> u64 {
-        self.object.bytes()
-    }
-
-    fn read_range(&self, offset: u64, len: usize) -> Result<StorageBuffer, Error> {
-        let end = offset.checked_add(len as u64).filter(|end| *end <= self.object.bytes());
-        let end = end.ok_or(Error::OffsetOutOfBounds(offset))?;
-        match self.object.read(offset..end) {
-            Ok(bytes) => {
-                let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-                read.number(offset).bytes(&bytes);
-                StorageBuffer::from_shared_owner(Arc::new(bytes), 0, len)
-            }
-            Err(fault) => {
-                let said = std::io::Error::other(fault.to_string());
-                *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
-                Err(said.into())
-            }
-        }
-    }
 }
 
 // === impl File ===
 
 impl File {
-    /// Opens a file.
+    /// Opens a file. Some of its structures may be known.
     ///
     /// # Errors
     /// Bytes that are no HDF5 file, or an object that cannot be read.
-    pub(super) fn open(object: Arc<dyn Object>) -> Result<Self, StorageError> {
-        let (fault, read) = (Mutex::default(), Mutex::new(Digester::new("headwater hdf5 1")));
-        let ranges = Arc::new(Ranges { object: object.clone(), fault, read });
-        let blocks = BlockCacheStorage::new(ranges.clone(), BLOCK_BYTES, BLOCKS);
+    pub(super) fn open(
+        object: Arc<dyn Object>,
+        known: Arc<Structures>,
+    ) -> Result<Self, StorageError> {
+        let ranges = Ranges::new(object.clone(), known);
+        let blocks = Blocks::new(ranges.clone());
         let mut filters = FilterRegistry::new();
         filters.register(lzf::FILTER, Box::new(lzf::undo));
         let options = OpenOptions {
@@ -108,33 +89,64 @@ impl File {
 
     /// Digest of all that was read until now.
     pub(super) fn read_so_far(&self) -> Digest {
-        self.ranges.read.lock().unwrap_or_else(PoisonError::into_inner).finish()
+        self.ranges.digest()
     }
 
-    /// The arrays asked for, else those at the top that have an axis and are no mere dimension.
+    /// The structures that were read until now, and their size.
+    pub(super) fn structures(&self) -> (Arc<Structures>, usize) {
+        self.ranges.structures()
+    }
+
+    /// The arrays asked for, else those at the top that have an axis and are no mere dimension; where there are none,
+    /// those in groups.
     ///
     /// # Errors
     /// One that is not there or not served.
     pub(super) fn arrays(&self, columns: &[String]) -> Result<Vec<Array>, StorageError> {
-        let mut arrays = Vec::new();
+        let mut found = Vec::new();
         if columns.is_empty() {
-            let top = self.file.root_group().and_then(|root| root.datasets());
-            let mut datasets = top.map_err(|error| self.failed("top", &error))?;
-            datasets.sort_by(|a, b| a.name().cmp(b.name()));
-            for dataset in datasets.into_iter().filter(is_data) {
-                let name = dataset.name().to_owned();
-                arrays.push(self.array(dataset, &name)?);
+            let top = self.top()?.datasets().map_err(|error| self.failed("top", &error))?;
+            found.extend(
+                top.into_iter().filter(is_data).map(|array| (array.name().to_owned(), array)),
+            );
+            if found.is_empty() {
+                found = self.all()?;
             }
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
         for name in columns {
-            let dataset = self.file.dataset(name);
-            let dataset = dataset.map_err(|error| match is_missing(&error) {
-                true => self.unserved(name, "it is not in the file: correct `columns`"),
-                false => self.failed(&format!("`{name}`"), &error),
-            })?;
-            arrays.push(self.array(dataset, name)?);
+            match self.file.dataset(name) {
+                Ok(dataset) => found.push((name.clone(), dataset)),
+                Err(error) if is_missing(&error) => {
+                    let all = self.all()?;
+                    let reason = arrays::no_such(name, all.iter().map(|(name, _)| name.as_str()));
+                    return Err(StorageError::Unserved { name: self.object.name(), reason });
+                }
+                Err(error) => return Err(self.failed(&format!("`{name}`"), &error)),
+            }
         }
-        Ok(arrays)
+        found.into_iter().map(|(name, dataset)| self.array(dataset, &name)).collect()
+    }
+
+    /// All arrays with an axis, by their paths.
+    fn all(&self) -> Result<Vec<(String, Dataset)>, StorageError> {
+        let top = self.top()?;
+        // A group may lie in itself.
+        let mut seen = HashSet::from([top.address()]);
+        let (mut found, mut groups) = (Vec::new(), vec![(String::new(), top)]);
+        while let Some((path, group)) = groups.pop() {
+            let (inner, datasets) = group.members().map_err(|error| self.failed(&path, &error))?;
+            let data = datasets.into_iter().filter(is_data);
+            found.extend(data.map(|dataset| (format!("{path}{}", dataset.name()), dataset)));
+            let new = inner.into_iter().filter(|group| seen.insert(group.address()));
+            groups.extend(new.map(|group| (format!("{path}{}/", group.name()), group)));
+        }
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
+    }
+
+    fn top(&self) -> Result<Group, StorageError> {
+        self.file.root_group().map_err(|error| self.failed("top", &error))
     }
 
     fn unserved(&self, array: &str, reason: &str) -> StorageError {
@@ -143,17 +155,41 @@ impl File {
     }
 
     fn array(&self, dataset: Dataset, name: &str) -> Result<Array, StorageError> {
-        let (element, inner) = element_of(dataset.dtype()).ok_or_else(|| {
-            let remedy = "write numbers, truth or strings of a fixed width";
-            self.unserved(name, &format!("its type is not served: {remedy}"))
-        })?;
-        let shape = [dataset.shape(), &inner].concat();
-        let column = Column::new(&self.object.name(), name, element, &shape)?;
-        let start = self.start_of(&dataset, &column)?;
-        Ok(Array { dataset, column, start })
+        let file = self.object.name();
+        let (column, stored_bytes) = match Elements::of(dataset.dtype()) {
+            Some(Elements::Fixed(element, inner)) => {
+                let shape = [dataset.shape(), &inner].concat();
+                let column = Column::new(&file, name, element, &shape)?;
+                let row_bytes = column.row_bytes;
+                (column, row_bytes)
+            }
+            Some(Elements::Varying(varying)) => {
+                let bytes = self.object.bytes();
+                let column = Column::varying(&file, name, varying, dataset.shape(), bytes)?;
+                (column, dataset.vlen_reference_size() as u64)
+            }
+            None => {
+                let all = self.all()?;
+                let others =
+                    all.iter().map(|(other, _)| other.as_str()).filter(|other| *other != name);
+                let remedy =
+                    "write numbers, booleans, strings or bytes, or choose others with `columns`";
+                let reason =
+                    format!("its type is not served: {remedy}, out of {}", arrays::names(others));
+                return Err(self.unserved(name, &reason));
+            }
+        };
+        let start = self.start_of(&dataset, &column, stored_bytes)?;
+        Ok(Array { dataset, column, stored_bytes, start })
     }
 
-    fn start_of(&self, dataset: &Dataset, column: &Column) -> Result<Option<u64>, StorageError> {
+    /// Where an array's first row lies, if all lie there as they are; refuses what cannot be read of it.
+    fn start_of(
+        &self,
+        dataset: &Dataset,
+        column: &Column,
+        stored_bytes: u64,
+    ) -> Result<Option<u64>, StorageError> {
         let header = self.file.get_or_parse_header(dataset.address());
         let header = header.map_err(|error| self.failed(&column.name, &error))?;
         let mut start = None;
@@ -162,6 +198,13 @@ impl File {
                 HdfMessage::ExternalFiles(_) => {
                     let reason = "its elements lie in other files: write them into this one";
                     return Err(self.unserved(&column.name, reason));
+                }
+                HdfMessage::FilterPipeline(pipeline) => {
+                    if let Some(other) =
+                        pipeline.filters.iter().find(|one| !FILTERS.contains(&one.id))
+                    {
+                        return Err(self.unserved(&column.name, &unread(other)));
+                    }
                 }
                 HdfMessage::DataLayout(layout) => {
                     if let DataLayout::Contiguous { address, size } = layout.layout {
@@ -181,9 +224,10 @@ impl File {
             return Ok(None);
         }
         let start = address.checked_add(self.file.superblock().base_address);
-        let end = start.and_then(|start| start.checked_add(column.bytes()?));
+        let bytes = column.rows.checked_mul(stored_bytes);
+        let end = start.and_then(|start| start.checked_add(bytes?));
         let inside = end.is_some_and(|end| end <= self.object.bytes());
-        match inside && column.bytes().is_some_and(|bytes| bytes <= size) {
+        match inside && bytes.is_some_and(|bytes| bytes <= size) {
             true => Ok(start),
             false => {
                 let (name, place) = (self.object.name(), format!("array `{}`", column.name));
@@ -195,11 +239,19 @@ impl File {
 }
 
 fn failed(ranges: &Ranges, place: &str, error: &Error) -> StorageError {
-    if let Some(fault) = ranges.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(fault) = ranges.take_fault() {
         return fault.into();
     }
     let (name, place) = (ranges.object.name(), place.to_owned());
     StorageError::Broken { name, place, fault: error.to_string() }
+}
+
+/// A filter that is not undone, for a sentence.
+fn unread(filter: &FilterDescription) -> String {
+    let known = OTHER_FILTERS.iter().find(|(id, _)| *id == filter.id).map(|(_, name)| *name);
+    let name = known.or(filter.name.as_deref()).unwrap_or("a filter").escape_debug();
+    let remedy = "write it anew with gzip, as `h5repack -f GZIP=4` does";
+    format!("it is packed with {name} (filter {}), which is not read: {remedy}", filter.id)
 }
 
 fn is_missing(error: &Error) -> bool {
@@ -217,32 +269,4 @@ fn is_data(dataset: &Dataset) -> bool {
         attribute.name == "NAME" && text.starts_with("This is a netCDF dimension but not")
     };
     !dataset.shape().is_empty() && !dataset.attributes().iter().any(mere)
-}
-
-/// The type of elements, and the axes that a single one has.
-fn element_of(datatype: &Datatype) -> Option<(Element, Vec<u64>)> {
-    let big = |order: &hdf5_reader::ByteOrder| {
-        if *order == hdf5_reader::ByteOrder::BigEndian { '>' } else { '<' }
-    };
-    let name = match datatype {
-        Datatype::FixedPoint { size, signed, byte_order } => {
-            format!("{}{}{size}", big(byte_order), if *signed { 'i' } else { 'u' })
-        }
-        Datatype::FloatingPoint { size, byte_order } => format!("{}f{size}", big(byte_order)),
-        Datatype::String { size: StringSize::Fixed(size), .. } => format!("|S{size}"),
-        Datatype::Opaque { size, .. } => format!("|V{size}"),
-        Datatype::Bitfield { size, byte_order } => format!("{}u{size}", big(byte_order)),
-        Datatype::Enum { base, members } => {
-            let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-            let (element, axes) = element_of(base)?;
-            let truth = element.bytes == 1 && names == ["FALSE", "TRUE"];
-            return Some((if truth { Element::parse("|b1")? } else { element }, axes));
-        }
-        Datatype::Array { base, dims } => {
-            let (element, inner) = element_of(base)?;
-            return Some((element, [&dims[..], &inner].concat()));
-        }
-        _ => return None,
-    };
-    Some((Element::parse(&name)?, Vec::new()))
 }

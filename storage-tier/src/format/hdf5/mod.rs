@@ -1,12 +1,14 @@
 //! HDF5, and NetCDF-4, which is HDF5: rows of arrays along the first axis are samples.
 //!
-//! Arrays that lie in the file as they are, are read in place; where one of them lies in chunks, all
-//! are unpacked. Filters: gzip, shuffle, fletcher32, lzf, szip, nbit, scale-offset.
+//! Arrays that lie in the file as they are, are read in place; where one of them lies in chunks, or has values that
+//! vary in length, all are unpacked. Filters: gzip, shuffle, fletcher32, lzf, szip, nbit, scale-offset.
 //! docs/adr/029-hdf5-without-its-library.md says why the library is not used.
 
 mod file;
+mod kinds;
 mod lzf;
 mod rows;
+mod storage;
 
 use std::sync::Arc;
 
@@ -14,17 +16,21 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 
 use super::arrays::{self, RowsInPlace, Table};
+use super::parsed::Parsed;
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
 use file::{Array, File};
-use rows::Hdf5Rows;
+use rows::{Hdf5Rows, lengths};
+use storage::Structures;
 
 /// Reads HDF5 files.
 #[derive(Debug)]
 pub(crate) struct Hdf5 {
     columns: Vec<String>,
     shard_samples: u32,
+    /// Structures of files, each with the version of its file. With them, another shard is opened without a read.
+    structures: Parsed<(Digest, Arc<Structures>)>,
 }
 
 /// The arrays of one file.
@@ -41,16 +47,28 @@ struct Arrays {
 impl Hdf5 {
     pub(crate) fn new(dataset: &DatasetConfig) -> Self {
         let DatasetConfig { columns, shard_samples, .. } = dataset.clone();
-        Self { columns, shard_samples }
+        Self { columns, shard_samples, structures: Parsed::default() }
     }
 
-    fn read(&self, place: &Place, object: Arc<dyn Object>) -> Result<Arrays, StorageError> {
-        let file = File::open(object)?;
+    fn read(
+        &self,
+        place: &Place,
+        object: Arc<dyn Object>,
+        known: Arc<Structures>,
+    ) -> Result<Arrays, StorageError> {
+        let file = File::open(object, known)?;
         let arrays = file.arrays(&self.columns)?;
         let columns = arrays.iter().map(|array| array.column.clone()).collect();
         let table = Table::new(place, columns)?;
-        let starts = arrays.iter().map(|array| array.start).collect();
+        let in_place = |array: &Array| array.start.filter(|_| array.column.varying.is_none());
+        let starts = arrays.iter().map(in_place).collect();
         Ok(Arrays { file, arrays, table, starts })
+    }
+
+    /// Keeps what was read of a file's structures.
+    fn keep(&self, place: &Place, version: Digest, file: &File) {
+        let (structures, bytes) = file.structures();
+        self.structures.keep(place, (version, structures), bytes);
     }
 
     fn shard_rows(&self, read: &Arrays) -> u64 {
@@ -64,11 +82,13 @@ impl Format for Hdf5 {
     fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
         let object = arrays::open(place, None)?;
         let version = Version::of(&*object).digest();
-        let read = self.read(place, object.clone())?;
+        let read = self.read(place, object.clone(), Arc::default())?;
         let (object, table) = (&object, &read.table);
         if let Some(offsets) = &read.starts {
             let rows = RowsInPlace { object, place, table, offsets, version };
-            return rows.outlines(self.shard_samples.into());
+            let outlines = rows.outlines(self.shard_samples.into());
+            self.keep(place, version, &read.file);
+            return outlines;
         }
         // Where each chunk lies, and its size: what was read to know that follows from the samples.
         for array in read.arrays.iter().filter(|array| array.dataset.chunks().is_some()) {
@@ -81,14 +101,31 @@ impl Format for Hdf5 {
         for column in &read.table.columns {
             digester.bytes(column.name.as_bytes());
         }
+        let rows = self.shard_rows(&read);
+        let shards = arrays::shards(&table.name, table.rows, rows)?;
+        let mut varying = vec![0; shards.len()];
+        for array in read.arrays.iter().filter(|array| array.column.varying.is_some()) {
+            for (bytes, rows) in varying.iter_mut().zip(&shards) {
+                *bytes += lengths(&read.file, array, rows, &mut digester)?;
+            }
+        }
         object.check_unchanged()?;
-        let (rows, digest) = (self.shard_rows(&read), digester.finish());
-        arrays::packed_outlines(place, table, rows, digest, version)
+        self.keep(place, version, &read.file);
+        let mut outlines = arrays::packed_outlines(place, table, rows, digester.finish(), version)?;
+        for (outline, bytes) in outlines.iter_mut().zip(varying) {
+            outline.bytes = outline.bytes.saturating_add(bytes);
+        }
+        Ok(outlines)
     }
 
     fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError> {
         let object = arrays::open(place, Some(version))?;
-        let read = self.read(place, object.clone())?;
+        let kept = self.structures.of(place).filter(|(kept, _)| *kept == version);
+        let known = kept.map(|(_, known)| known);
+        let read = self.read(place, object.clone(), known.clone().unwrap_or_default())?;
+        if known.is_none() {
+            self.keep(place, version, &read.file);
+        }
         if let Some(offsets) = &read.starts {
             let (object, table) = (&object, &read.table);
             let rows = RowsInPlace { object, place, table, offsets, version };

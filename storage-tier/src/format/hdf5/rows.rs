@@ -1,9 +1,10 @@
-//! Rows of arrays in chunks, or that were never written.
+//! Rows of arrays in chunks, of values that vary in length, or that were never written.
 
 use std::ops::Range;
 
 use hdf5_reader::error::Error;
 use hdf5_reader::{Datatype, H5Type, SliceInfo, SliceInfoElem};
+use headwater_core::Digester;
 
 use super::file::{Array, File};
 use crate::StorageError;
@@ -22,11 +23,17 @@ pub(super) struct Hdf5Rows {
     pub(super) rows: Range<u64>,
 }
 
-/// The rows of an array that are held.
+/// The rows of an array that are held, as they are stored.
 #[derive(Default)]
 struct Band {
     rows: Range<u64>,
     bytes: Vec<u8>,
+}
+
+/// A row's value.
+enum Value<'a> {
+    Held(&'a [u8]),
+    Read(Vec<u8>),
 }
 
 /// An element's bytes as they are stored.
@@ -62,51 +69,112 @@ impl Packed for Hdf5Rows {
     fn unpack(&mut self, sink: &mut dyn SampleSink) -> Result<(), StorageError> {
         let mut bands: Vec<Band> = self.arrays.iter().map(|_| Band::default()).collect();
         for row in self.rows.clone() {
-            let mut fields = Vec::new();
+            let mut values = Vec::new();
             for (array, band) in self.arrays.iter().zip(&mut bands) {
                 if !band.rows.contains(&row) {
-                    self.load(array, row, band)?;
+                    band.load(&self.file, array, row, self.rows.end)?;
                 }
-                let bytes = array.column.row_bytes as usize;
-                let start = (row - band.rows.start) as usize * bytes;
-                fields.push(&band.bytes[start..start + bytes]);
+                values.push(array.value(&self.file, row, band.stored(array, row))?);
             }
+            let fields: Vec<&[u8]> = values.iter().map(Value::bytes).collect();
             self.table.hand_on(sink, &arrays::key(&self.stem, row), row, &fields)?;
         }
         Ok(self.file.object.check_unchanged()?)
     }
 }
 
-impl Hdf5Rows {
-    fn load(&self, array: &Array, row: u64, band: &mut Band) -> Result<(), StorageError> {
-        let fitting = (BAND_BYTES / array.column.row_bytes).max(1);
+/// How many bytes values that vary have together in some rows; digests what says so, and where they lie.
+pub(super) fn lengths(
+    file: &File,
+    array: &Array,
+    rows: &Range<u64>,
+    digester: &mut Digester,
+) -> Result<u64, StorageError> {
+    let (mut row, mut bytes, mut band) = (rows.start, 0u64, Band::default());
+    while row < rows.end {
+        band.load(file, array, row, rows.end)?;
+        digester.bytes(&band.bytes);
+        // A value's length comes first.
+        let lengths = band.bytes.chunks_exact(array.stored_bytes as usize);
+        let lengths = lengths.filter_map(|stored| Some(u32::from_le_bytes(*stored.first_chunk()?)));
+        bytes = lengths.fold(bytes, |sum, length| sum.saturating_add(length.into()));
+        row = band.rows.end;
+    }
+    Ok(bytes)
+}
+
+// === impl Value ===
+
+impl Value<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Held(bytes) => bytes,
+            Self::Read(bytes) => bytes,
+        }
+    }
+}
+
+// === impl Array ===
+
+impl Array {
+    /// A row's value, by what is stored for it.
+    fn value<'a>(
+        &self,
+        file: &File,
+        row: u64,
+        stored: &'a [u8],
+    ) -> Result<Value<'a>, StorageError> {
+        if self.column.varying.is_none() {
+            return Ok(Value::Held(stored));
+        }
+        let place = || format!("array `{}`, row {row}", self.column.name);
+        let read = self.dataset.resolve_vlen_reference_bytes(stored, 1);
+        read.map(Value::Read).map_err(|error| file.failed(&place(), &error))
+    }
+}
+
+// === impl Band ===
+
+impl Band {
+    /// What is stored for a row that is held.
+    fn stored(&self, array: &Array, row: u64) -> &[u8] {
+        let start = ((row - self.rows.start) * array.stored_bytes) as usize;
+        &self.bytes[start..start + array.stored_bytes as usize]
+    }
+
+    /// Fills it with the rows from `row` to the end of its chunk, of those before `end`.
+    fn load(&mut self, file: &File, array: &Array, row: u64, end: u64) -> Result<(), StorageError> {
+        let fitting = (BAND_BYTES / array.stored_bytes).max(1);
         let chunk = array.dataset.chunks().and_then(|chunk| chunk.first().copied());
         let chunk = chunk.map_or(fitting, u64::from).max(1);
         let chunk_end = (row / chunk + 1) * chunk;
-        band.rows = row..chunk_end.min(row + fitting).min(self.rows.end);
-        let expected = (band.rows.end - band.rows.start) * array.column.row_bytes;
+        self.rows = row..chunk_end.min(row + fitting).min(end);
+        let expected = (self.rows.end - self.rows.start) * array.stored_bytes;
         if let Some(start) = array.start {
-            let start = start + row * array.column.row_bytes;
-            band.bytes = self.file.object.read(start..start + expected)?.to_vec();
+            let start = start + row * array.stored_bytes;
+            self.bytes = file.object.read(start..start + expected)?.to_vec();
             return Ok(());
         }
         let read = match array.dataset.raw_element_size() {
-            Ok(1) => slice::<1>(array, &band.rows),
-            Ok(2) => slice::<2>(array, &band.rows),
-            Ok(4) => slice::<4>(array, &band.rows),
-            Ok(8) => slice::<8>(array, &band.rows),
+            Ok(1) => slice::<1>(array, &self.rows),
+            Ok(2) => slice::<2>(array, &self.rows),
+            Ok(4) => slice::<4>(array, &self.rows),
+            Ok(8) => slice::<8>(array, &self.rows),
+            // What says where a value lies that varies, in files with addresses of four bytes and of eight.
+            Ok(12) => slice::<12>(array, &self.rows),
+            Ok(16) => slice::<16>(array, &self.rows),
             // Elements of other sizes: strings and arrays within an array.
             Ok(_) => {
-                band.rows = 0..array.column.rows;
+                self.rows = 0..array.column.rows;
                 array.dataset.read_raw_bytes()
             }
             Err(error) => Err(error),
         };
         let place = format!("array `{}`, rows from {row}", array.column.name);
-        band.bytes = read.map_err(|error| self.file.failed(&place, &error))?;
-        let expected = (band.rows.end - band.rows.start) * array.column.row_bytes;
-        if band.bytes.len() as u64 != expected {
-            let (name, fault) = (self.table.name.clone(), "rows do not have their size".to_owned());
+        self.bytes = read.map_err(|error| file.failed(&place, &error))?;
+        let expected = (self.rows.end - self.rows.start) * array.stored_bytes;
+        if self.bytes.len() as u64 != expected {
+            let (name, fault) = (file.object.name(), "rows do not have their size".to_owned());
             return Err(StorageError::Broken { name, place, fault });
         }
         Ok(())

@@ -8,13 +8,19 @@ fn hdf5(dataset: &DatasetConfig) -> Box<dyn Format> {
 
 #[test]
 fn arrays_give_the_samples_that_h5py_reads() {
-    trial::fixtures("hdf5/", 12, hdf5);
+    trial::fixtures("hdf5/", 26, hdf5);
 }
 
 #[test]
 fn any_bytes_are_samples_or_an_error() {
     let format = hdf5(&DatasetConfig::default());
-    for file in ["hdf5/contiguous.h5", "hdf5/gzip.h5", "hdf5/latest.h5", "hdf5/lzf.h5"] {
+    for file in [
+        "hdf5/contiguous.h5",
+        "hdf5/gzip.h5",
+        "hdf5/latest.h5",
+        "hdf5/lzf.h5",
+        "hdf5/values-packed.h5",
+    ] {
         trial::mutate(file, 97, &*format);
     }
 }
@@ -54,10 +60,67 @@ fn a_file_of_chunks_is_not_read_to_be_outlined() {
 #[test]
 fn it_keeps_the_contract_of_formats() {
     let make = || -> Arc<dyn Format> { Arc::new(Hdf5::new(&DatasetConfig::default())) };
-    conformance::check(&make, &Place::of_file(&trial::path("hdf5/contiguous.h5")));
+    for file in ["hdf5/contiguous.h5", "hdf5/values-plain.h5", "hdf5/values-packed.h5"] {
+        conformance::check(&make, &Place::of_file(&trial::path(file)));
+    }
 }
 
 #[test]
 fn files_that_the_package_writes_now_give_their_samples() {
-    trial::written_now("hdf5", 12, hdf5);
+    trial::written_now("hdf5", 26, hdf5);
+}
+
+#[test]
+fn structures_of_a_file_are_read_once_for_all_its_shards() {
+    let bytes = std::fs::read(trial::path("hdf5/gzip.h5")).unwrap();
+    let (place, reads) = Held::watched("a.h5", bytes.clone());
+    let dataset = DatasetConfig { shard_samples: 3, ..DatasetConfig::default() };
+    let format = Hdf5::new(&dataset);
+    let outlines = format.outlines(&place).unwrap();
+    assert!(outlines.len() > 2);
+    let taken = || std::mem::take(&mut *reads.lock().unwrap()).len();
+    assert!(taken() > 0);
+    for shard in 0..outlines.len() as u32 {
+        format.open(&place, shard, outlines[0].version).unwrap();
+    }
+    assert_eq!(taken(), 0);
+    // Another process has not outlined it.
+    let format = Hdf5::new(&dataset);
+    let opened = || format.open(&place, 0, outlines[0].version).map(|_| taken()).unwrap();
+    assert!(opened() > 0);
+    assert_eq!(opened(), 0);
+    let changed = Held::place("a.h5", [&bytes[..], b"more"].concat());
+    assert_ne!(format.outlines(&changed).unwrap()[0].version, outlines[0].version);
+    let error = format.open(&changed, 0, outlines[0].version).unwrap_err();
+    assert!(matches!(error, StorageError::ShardChanged { .. }), "{error}");
+}
+
+/// A store takes a request for each.
+#[test]
+fn a_large_chunk_is_read_in_one_piece() {
+    let mut file = std::fs::read(trial::path("hdf5/values-plain.h5")).unwrap();
+    file.resize(1 << 20, 0);
+    let (place, reads) = Held::watched("a.h5", file);
+    let ranges = storage::Ranges::new(place.open().unwrap(), Arc::default());
+    let blocks = storage::Blocks::new(ranges);
+    let read = |at, bytes| hdf5_reader::Storage::read_range(&blocks, at, bytes).unwrap().len();
+    assert_eq!((read(100, 300_000), reads.lock().unwrap().len()), (300_000, 1));
+    assert_eq!((read(8190, 4), reads.lock().unwrap().len()), (4, 3));
+    let refused = hdf5_reader::Storage::read_range(&blocks, 0, 257 << 20);
+    assert!(refused.is_err());
+}
+
+/// A run that goes on compares them.
+#[test]
+fn digests_stay_from_release_to_release() {
+    for (file, shard_samples, digest) in [
+        ("hdf5/gzip.h5", 1024, "410f9baa2c492db806bf530c6c9b52e3"),
+        ("hdf5/gzip.h5", 3, "1fce2d3cec18d9acc32b93afd3f799cb"),
+        ("hdf5/latest.h5", 3, "c2f1e5958ec56c8f5e48e1091d0ef972"),
+        ("hdf5/netcdf.nc", 1024, "f19f15caae1b6044c3ae99a4bc019854"),
+    ] {
+        let dataset = DatasetConfig { shard_samples, ..DatasetConfig::default() };
+        let found = trial::manifest_digest(&*hdf5(&dataset), &trial::read_place(file));
+        assert_eq!(found, digest, "{file}");
+    }
 }

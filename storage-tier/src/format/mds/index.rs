@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::column::Column;
 use crate::StorageError;
+use crate::format::arrays::no_such;
 use crate::source::{Place, Stat, Version};
 
 /// Bytes of the file, at most.
@@ -141,7 +142,7 @@ impl Shard {
     pub(super) fn columns(&self, wanted: &[String]) -> Result<Vec<Column>, String> {
         let names = &self.column_names;
         if let Some(missing) = wanted.iter().find(|wanted| !names.contains(wanted)) {
-            return Err(format!("it has no column `{missing}`, only {}", names.join(", ")));
+            return Err(no_such(missing, names.iter().map(String::as_str)));
         }
         let columns = names.iter().zip(&self.column_encodings).zip(&self.column_sizes);
         let column = |((name, encoding), &size): ((&String, &String), &Option<u32>)| {

@@ -12,12 +12,12 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use headwater_core::{Digest, Digester, ShardIndex};
 use headwater_storage_client::{IndexedShard, Object};
 
+use super::parsed::Parsed;
 use super::{Damage, Format, Opened, Outline, kept_as};
 use crate::kept::{KeptIndices, Stamp};
 use crate::source::{Place, Stat, Version};
@@ -30,30 +30,22 @@ use packed::Zstd;
 pub(crate) struct Mds {
     columns: Arc<[String]>,
     kept: Arc<KeptIndices>,
-    /// Indices by the name of the place that they were asked for at: each shard that is opened needs one, and one of ten thousand
-    /// shards has megabytes.
-    indices: Mutex<HashMap<String, Index>>,
+    /// Each shard that is opened needs one, and one of ten thousand shards has megabytes.
+    indices: Parsed<Index>,
 }
 
 type OpenShard = (Index, Shard, Arc<dyn Object>);
-
-/// Indices that are held.
-const INDICES_MAX: usize = 64;
 
 // === impl Mds ===
 
 impl Mds {
     pub(crate) fn new(dataset: &DatasetConfig, kept: Arc<KeptIndices>) -> Self {
-        Self { columns: dataset.columns.clone().into(), kept, indices: Mutex::default() }
+        Self { columns: dataset.columns.clone().into(), kept, indices: Parsed::default() }
     }
 
     /// The index of a folder: the one that is held, if its file has not changed.
     fn index(&self, place: &Place) -> Result<Index, StorageError> {
-        // No panic can happen while the lock is held.
-        let held = || self.indices.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = place.whole_name();
-        let known = held().get(&name).cloned();
-        if let Some(index) = known {
+        if let Some(index) = self.indices.of(place) {
             // Its connections may be others now.
             let source = place.source.clone();
             let index = Index { place: Place { source, ..index.place }, ..index };
@@ -62,11 +54,8 @@ impl Mds {
             }
         }
         let index = Index::read(place)?;
-        let mut held = held();
-        if held.len() >= INDICES_MAX {
-            held.clear();
-        }
-        held.insert(name, index.clone());
+        let bytes = usize::try_from(index.version.bytes).unwrap_or(usize::MAX);
+        self.indices.keep(place, index.clone(), bytes);
         Ok(index)
     }
 

@@ -133,6 +133,8 @@ fn only_the_columns_named_are_read_whatever_the_others_are() {
         objects.insert("set/index.json".into(), index.into());
         let place = Place { source: Arc::new(Memory::new(objects)), path: "set".into() };
         assert!(format(&kept).outlines(&place).is_err());
+        let error = of(&kept, &["picture"]).outlines(&place).unwrap_err().to_string();
+        assert!(error.contains("`columns` names `picture`, and it has `"), "{error}");
         let few = fixtures::read(&of(&kept, &["label", "image"]), &place).unwrap();
         for (few, all) in few.iter().zip(&all) {
             for (few, all) in few.samples.iter().zip(&all.samples) {

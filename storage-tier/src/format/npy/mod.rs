@@ -64,7 +64,9 @@ impl Npy {
         let header = Header::parse(&header, extent).and_then(Header::with_rows).map_err(fault)?;
         let column = Column::new(&object.name(), COLUMN, header.element, &header.shape)?;
         check_size(&object.name(), &column, object.bytes() - extent.end)?;
-        let table = Table::new(place, vec![column])?;
+        let only = vec![(COLUMN.to_owned(), column)];
+        let columns = arrays::chosen(&object.name(), &self.columns, only)?.into_iter();
+        let table = Table::new(place, columns.map(|(_, column)| column).collect())?;
         Ok(Arrays { object, table, layout: Layout::InPlace(vec![extent.end]) })
     }
 

@@ -8,7 +8,7 @@ fn npy(dataset: &DatasetConfig) -> Box<dyn Format> {
 
 #[test]
 fn arrays_give_the_samples_that_numpy_reads() {
-    trial::fixtures("npy/", 18, npy);
+    trial::fixtures("npy/", 20, npy);
     trial::fixtures("npz/", 9, npy);
 }
 

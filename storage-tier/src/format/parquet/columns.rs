@@ -5,6 +5,8 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::ColumnDescriptor;
 use serde_json::Value;
 
+use crate::format::arrays::no_such;
+
 /// The columns that are read.
 #[derive(Debug)]
 pub(super) struct Columns {
@@ -87,7 +89,7 @@ pub(super) fn choose(metadata: &ParquetMetaData, wanted: &[String]) -> Result<Co
     }
     let names = columns.names();
     if let Some(missing) = wanted.iter().find(|wanted| !names.contains(wanted)) {
-        return Err(format!("it has no column `{missing}`, only {}", names.join(", ")));
+        return Err(no_such(missing, names.iter().map(String::as_str)));
     }
     if !wanted.is_empty() {
         columns.fields.retain(|column| wanted.contains(&column.name));

@@ -65,7 +65,8 @@ pub(super) fn read(object: &dyn Object, wanted: &[String]) -> Result<Footer, Sto
     schema_fits(&bytes).map_err(broken)?;
     let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes))
         .map_err(|fault| broken(&fault))?;
-    let columns = choose(&metadata, wanted).map_err(|fault| broken(&fault))?;
+    let unserved = |reason| StorageError::Unserved { name: name.clone(), reason };
+    let columns = choose(&metadata, wanted).map_err(unserved)?;
     let mut footer = Footer { bytes, metadata, columns, groups: Vec::new(), data_end };
     footer.groups = footer.row_groups().map_err(|fault| broken(&fault))?;
     Ok(footer)

@@ -17,6 +17,7 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 use parquet::file::metadata::RowGroupMetaData;
 
+use super::parsed::Parsed;
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
@@ -32,21 +33,39 @@ const REPEATED_BYTES: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Parquet {
     columns: Vec<String>,
+    /// Footers, each with the version of its file.
+    footers: Parsed<(Digest, Arc<Footer>)>,
 }
 
 // === impl Parquet ===
 
 impl Parquet {
     pub(crate) fn new(dataset: &DatasetConfig) -> Self {
-        Self { columns: dataset.columns.clone() }
+        Self { columns: dataset.columns.clone(), footers: Parsed::default() }
+    }
+
+    /// The footer of an open file of that version: the one that is kept, or a new one.
+    fn footer(
+        &self,
+        place: &Place,
+        object: &dyn Object,
+        version: Digest,
+    ) -> Result<Arc<Footer>, StorageError> {
+        if let Some((_, footer)) = self.footers.of(place).filter(|(kept, _)| *kept == version) {
+            return Ok(footer);
+        }
+        let footer = Arc::new(footer::read(object, &self.columns)?);
+        let bytes = footer.bytes.len() + footer.metadata.memory_size();
+        self.footers.keep(place, (version, footer.clone()), bytes);
+        Ok(footer)
     }
 }
 
 impl Format for Parquet {
     fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
         let object = place.open()?;
-        let footer = footer::read(&*object, &self.columns)?;
         let version = Version::of(&*object).digest();
+        let footer = self.footer(place, &*object, version)?;
         let name = place.file_name();
         let outline = |&(number, _): &(usize, u64)| {
             let group = footer.metadata.row_group(number);
@@ -69,7 +88,7 @@ impl Format for Parquet {
         if Version::of(&*object).digest() != version {
             return Err(changed());
         }
-        let footer = footer::read(&*object, &self.columns)?;
+        let footer = self.footer(place, &*object, version)?;
         let &(number, first_row) = footer.groups.get(shard as usize).ok_or_else(changed)?;
         let file_name = place.file_name();
         let stem = file_name.strip_suffix(".parquet").unwrap_or(&file_name).to_owned();

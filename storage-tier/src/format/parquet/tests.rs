@@ -28,7 +28,10 @@ fn only_the_columns_named_are_read_and_one_that_is_not_there_is_told() {
     let all = parquet().outlines(&place).unwrap();
     assert_ne!(all[0].digest, format.outlines(&place).unwrap()[0].digest);
     let error = Parquet::new(&dataset(&["picture"])).outlines(&place).unwrap_err().to_string();
-    assert!(error.contains("`picture`") && error.contains("image"), "{error}");
+    assert!(
+        error.contains("cannot be served: `columns` names `picture`, and it has `image`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -126,4 +129,25 @@ fn a_compression_that_is_not_read_is_named_at_the_start() {
         Place { source: Arc::new(conformance::Memory::new(objects)), path: "a.parquet".into() };
     let error = parquet().outlines(&place).unwrap_err().to_string();
     assert!(error.contains("column `number` is compressed with LZO"), "{error}");
+}
+
+#[test]
+fn a_footer_is_read_once_for_all_row_groups_and_anew_for_another_version() {
+    let bytes = Bytes::from(std::fs::read(fixtures::data().join("parquet/hub.parquet")).unwrap());
+    let place = |bytes: &Bytes| {
+        let objects = BTreeMap::from([("a.parquet".into(), bytes.clone())]);
+        let memory = conformance::Memory::new(objects);
+        (memory.clone(), Place { source: Arc::new(memory), path: "a.parquet".into() })
+    };
+    let (memory, here) = place(&bytes);
+    let format = parquet();
+    let outlines = format.outlines(&here).unwrap();
+    let before = memory.calls();
+    for shard in 0..outlines.len() as u32 {
+        format.open(&here, shard, outlines[0].version).unwrap();
+    }
+    assert_eq!(memory.calls() - before, outlines.len() as i64, "each file is opened, no byte read");
+    let other = std::fs::read(fixtures::data().join("parquet/encodings.parquet")).unwrap();
+    let (_, changed) = place(&other.into());
+    assert_ne!(format.outlines(&changed).unwrap()[0].fields, outlines[0].fields);
 }

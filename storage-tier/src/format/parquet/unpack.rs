@@ -19,7 +19,7 @@ const GAP_BYTES: u64 = 1 << 20;
 /// A row group to unpack.
 pub(super) struct RowGroup {
     pub(super) object: Arc<dyn Object>,
-    pub(super) footer: Footer,
+    pub(super) footer: Arc<Footer>,
     /// Its number in the file.
     pub(super) number: usize,
     /// Its first row's number in the file.

@@ -1,5 +1,7 @@
 //! From a chunk's bytes as they are stored to its elements.
 
+use bytes::{Buf, Bytes};
+
 use super::blosc;
 use super::unpack::{inflate, unpack_zstd};
 
@@ -47,18 +49,39 @@ impl Codec {
 ///
 /// # Errors
 /// Says in a sentence what is wrong with the bytes.
-pub(super) fn decode(
-    mut bytes: Vec<u8>,
-    codecs: &[Codec],
-    expected: usize,
-) -> Result<Vec<u8>, String> {
-    for codec in codecs.iter().rev() {
-        bytes = codec.undo(bytes, expected + SLACK_BYTES)?;
-    }
+pub(super) fn decode(bytes: Vec<u8>, codecs: &[Codec], expected: usize) -> Result<Vec<u8>, String> {
+    let bytes = undo_all(bytes, codecs, expected)?;
     match bytes.len() == expected {
         true => Ok(bytes),
         false => Err(format!("it has {} bytes instead of {expected}", bytes.len())),
     }
+}
+
+/// As [`decode`], of a chunk of values that vary in length: `values` of them, in `limit` bytes at most.
+pub(super) fn decode_varying(
+    bytes: Vec<u8>,
+    codecs: &[Codec],
+    values: u64,
+    limit: usize,
+) -> Result<Vec<Bytes>, String> {
+    let mut left = Bytes::from(undo_all(bytes, codecs, limit)?);
+    let cut = || "its values are cut off".to_owned();
+    let said = left.try_get_u32_le().map_err(|_| cut())?;
+    if u64::from(said) != values || u64::from(said) * 4 > left.len() as u64 {
+        return Err(format!("it has {said} values instead of {values}"));
+    }
+    let value = |_| {
+        let bytes = left.try_get_u32_le().map_err(|_| cut())? as usize;
+        if bytes > left.len() { Err(cut()) } else { Ok(left.split_to(bytes)) }
+    };
+    (0..said).map(value).collect()
+}
+
+fn undo_all(mut bytes: Vec<u8>, codecs: &[Codec], expected: usize) -> Result<Vec<u8>, String> {
+    for codec in codecs.iter().rev() {
+        bytes = codec.undo(bytes, expected + SLACK_BYTES)?;
+    }
+    Ok(bytes)
 }
 
 fn check_crc32c(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {

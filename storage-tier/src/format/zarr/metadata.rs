@@ -2,12 +2,13 @@
 //! <https://zarr-specs.readthedocs.io/en/latest/>
 
 mod fill;
+mod json;
 mod v2;
 mod v3;
 
 use super::blosc;
 use super::codec::Codec;
-use crate::format::arrays::Element;
+use crate::format::arrays::{Element, Kind, Varying};
 
 /// Largest chunk, in bytes of its elements.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
@@ -21,6 +22,8 @@ const AXES_MAX: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ArrayMetadata {
     pub(super) element: Element,
+    /// Of values that vary in length; `element` is what a chunk has of each at least: its length.
+    pub(super) varying: Option<Varying>,
     pub(super) shape: Vec<u64>,
     /// What one object holds, along each axis.
     pub(super) outer: Vec<u64>,
@@ -29,7 +32,7 @@ pub(super) struct ArrayMetadata {
     pub(super) codecs: Vec<Codec>,
     pub(super) sharding: Option<Sharding>,
     pub(super) keys: Keys,
-    /// An element of chunks that are not there.
+    /// An element, or a value, of chunks that are not there.
     pub(super) fill: Vec<u8>,
 }
 
@@ -102,9 +105,17 @@ impl ArrayMetadata {
         Ok(self)
     }
 
-    /// Bytes of one chunk that is decoded at once.
+    /// Bytes of one chunk that is decoded at once; of values that vary, the most that it may have.
     pub(super) fn chunk_bytes(&self) -> usize {
-        (self.inner.iter().product::<u64>() * u64::from(self.element.bytes)) as usize
+        match self.varying {
+            Some(_) => CHUNK_BYTES_MAX as usize,
+            None => (self.inner_elements() * u64::from(self.element.bytes)) as usize,
+        }
+    }
+
+    /// Elements of one chunk that is decoded at once.
+    pub(super) fn inner_elements(&self) -> u64 {
+        self.inner.iter().product()
     }
 
     /// Chunks of one object, along each axis.
@@ -134,14 +145,24 @@ fn codec(name: &str, inner: Option<&str>) -> Result<Codec, Fault> {
     }
 }
 
+/// The values that a codec of values that vary puts one after the other.
+fn varying(codec: &str) -> Option<Varying> {
+    match codec {
+        "vlen-utf8" => Some(Varying::Text),
+        "vlen-bytes" => Some(Varying::Bytes),
+        _ => None,
+    }
+}
+
+/// What stands for values that vary, where an element is asked for.
+fn length() -> Element {
+    Element { kind: Kind::Uint, bytes: 4, big_endian: false }
+}
+
 /// A codec that is not known, for a sentence.
 fn unknown_codec(name: &str) -> Fault {
     let name = name.escape_debug();
     Fault::Unserved(format!(
         "its codec `{name}` is not supported: write it with gzip, zstd, blosc or none"
     ))
-}
-
-fn parsed<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> Result<T, Fault> {
-    serde_json::from_slice(json).map_err(|error| Fault::Broken(format!("its metadata: {error}")))
 }

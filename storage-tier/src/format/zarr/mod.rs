@@ -7,41 +7,45 @@
 mod blosc;
 mod codec;
 mod grid;
+mod group;
 mod metadata;
 mod rows;
 mod unpack;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use headwater_core::{Digest, Digester};
+use headwater_core::Digest;
 use headwater_storage_client::ObjectError;
 
-use super::arrays::{self, Column, Table};
+use super::arrays::{self, Column, Table, Varying};
+use super::parsed::Parsed;
 use super::{Damage, Format, Opened, Outline};
-use crate::source::{Place, Stat, Version};
+use crate::source::{Listed, Place, Stat, Version};
 use crate::{DatasetConfig, StorageError};
 use grid::{chunks_of_rows, coordinates};
-use metadata::{ArrayMetadata, Fault};
+use group::{Kind, Metadata, arrays_below};
+use metadata::ArrayMetadata;
 use rows::{Objects, ZarrRows};
 
 /// Name of the column where the folder itself is an array.
 const COLUMN: &str = "bin";
-/// Largest file of metadata.
-const METADATA_BYTES_MAX: u64 = 64 << 20;
 const V2_ARRAY: &str = ".zarray";
 const V2_GROUP: &str = ".zgroup";
 const V3: &str = "zarr.json";
+/// A guess at the size of strings: the bytes of their chunks times this. Images are as large as their chunks.
+const TEXT_GROWTH: u64 = 8;
+/// The same for each value.
+const VARYING_BYTES: u64 = 64;
 
 /// Reads Zarr's folders.
 #[derive(Debug)]
 pub(crate) struct Zarr {
     columns: Vec<String>,
     shard_samples: u32,
-    /// Names of the arrays in a group, by the group's name: so that opening a shard lists nothing.
-    arrays: Mutex<HashMap<String, Vec<String>>>,
+    /// With them, opening a shard lists nothing and reads no metadata.
+    nodes: Parsed<Arc<Node>>,
 }
 
 /// One array.
@@ -57,14 +61,28 @@ struct Array {
 struct Node {
     table: Table,
     arrays: Vec<Array>,
-    /// Bytes and versions of the metadata.
-    contents: Digester,
-    versions: Digester,
+    metadata: Metadata,
 }
 
 // === impl Array ===
 
 impl Array {
+    fn new(place: &Place, folder: &str, metadata: ArrayMetadata) -> Result<Self, StorageError> {
+        let (file, shape) = (place.name(), &metadata.shape);
+        let name = if folder.is_empty() { COLUMN } else { folder };
+        let column = match metadata.varying {
+            Some(varying) => Column::varying(
+                &file,
+                name,
+                varying,
+                shape,
+                VARYING_BYTES.saturating_mul(shape.first().copied().unwrap_or(0)),
+            ),
+            None => Column::new(&file, name, metadata.element, shape),
+        };
+        Ok(Self { folder: folder.to_owned(), column: column?, metadata })
+    }
+
     /// Name of an object of chunks, below the place.
     fn object_name(&self, chunk: &[u64]) -> String {
         below(&self.folder, &self.metadata.key(chunk))
@@ -77,6 +95,14 @@ impl Array {
     }
 }
 
+// === impl Node ===
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("table", &self.table).finish()
+    }
+}
+
 fn below(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
@@ -86,7 +112,7 @@ fn below(folder: &str, name: &str) -> String {
 impl Zarr {
     pub(crate) fn new(dataset: &DatasetConfig) -> Self {
         let DatasetConfig { columns, shard_samples, .. } = dataset.clone();
-        Self { columns, shard_samples, arrays: Mutex::default() }
+        Self { columns, shard_samples, nodes: Parsed::default() }
     }
 
     /// Whether a folder is one of Zarr's.
@@ -104,108 +130,64 @@ impl Zarr {
         Ok(false)
     }
 
-    fn node(&self, place: &Place) -> Result<Node, StorageError> {
-        let mut contents = Digester::new("headwater zarr 1");
-        let mut versions = Digester::new("headwater zarr's versions 1");
-        let mut arrays = Vec::new();
-        if let Some(metadata) = array_at(place, "", &mut contents, &mut versions)? {
-            let column = Column::new(&place.name(), COLUMN, metadata.element, &metadata.shape)?;
-            arrays.push(Array { folder: String::new(), metadata, column });
-        } else {
-            for name in self.names(place)? {
-                let metadata = array_at(place, &name, &mut contents, &mut versions)?;
-                let metadata = metadata.ok_or_else(|| unserved(place, &name, "it is no array"))?;
-                if metadata.shape.is_empty() && self.columns.is_empty() {
-                    continue;
+    /// What a place has, of the files of metadata that are there now. Keeps it.
+    fn node(&self, place: &Place, listed: Option<&[Listed]>) -> Result<Arc<Node>, StorageError> {
+        let (mut metadata, mut arrays) = (Metadata::default(), Vec::new());
+        match metadata.read(place, "")? {
+            Kind::Array(array) => {
+                if let Some(other) = self.columns.iter().find(|name| *name != COLUMN) {
+                    let reason = arrays::no_such(other, std::iter::once(COLUMN));
+                    return Err(unserved(place, "", &reason));
                 }
-                let column = Column::new(&place.name(), &name, metadata.element, &metadata.shape)?;
-                arrays.push(Array { folder: name, metadata, column });
+                arrays.push(Array::new(place, "", array)?);
+            }
+            Kind::Group => {
+                for name in self.names(place, listed)? {
+                    let Kind::Array(array) = metadata.read(place, &name)? else {
+                        let found = arrays_below(place, listed, true)?;
+                        let reason = arrays::no_such(&name, found.iter().map(String::as_str));
+                        return Err(unserved(place, "", &reason));
+                    };
+                    if !array.shape.is_empty() || !self.columns.is_empty() {
+                        arrays.push(Array::new(place, &name, array)?);
+                    }
+                }
+            }
+            Kind::Other => {
+                let reason = format!("there is no {V3}, {V2_ARRAY} or {V2_GROUP}");
+                return Err(unserved(place, "", &reason));
             }
         }
         let columns = arrays.iter().map(|array| array.column.clone()).collect();
-        Ok(Node { table: Table::new(place, columns)?, arrays, contents, versions })
+        let node = Arc::new(Node { table: Table::new(place, columns)?, arrays, metadata });
+        let bytes =
+            node.metadata.files.iter().map(|(name, version)| name.len() + version.bytes as usize);
+        self.nodes.keep(place, node.clone(), bytes.sum());
+        Ok(node)
     }
 
-    /// Names of the arrays of a group.
-    fn names(&self, place: &Place) -> Result<Vec<String>, StorageError> {
+    /// The node that is kept, if its metadata have not changed.
+    fn node_now(&self, place: &Place) -> Result<Arc<Node>, StorageError> {
+        if let Some(node) = self.nodes.of(place)
+            && node.metadata.is_still(place)?
+        {
+            return Ok(node);
+        }
+        self.node(place, None)
+    }
+
+    /// Names of the arrays of a group that are served.
+    fn names(&self, place: &Place, listed: Option<&[Listed]>) -> Result<Vec<String>, StorageError> {
         if !self.columns.is_empty() {
             return Ok(self.columns.clone());
         }
-        let known = |names: &HashMap<String, Vec<String>>| names.get(&place.name()).cloned();
-        if let Some(names) = known(&self.arrays.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(names);
-        }
-        let mut names = Vec::new();
-        // Names that begin with a dot are not listed: `.zarray` is asked for.
-        for listed in place.list()? {
-            let path = listed.path.strip_prefix(&place.path).unwrap_or(&listed.path);
-            let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
-            if let [name, _, ..] = parts[..]
-                && names.last().is_none_or(|last: &String| last != name)
-                && is_array(&place.join(name))?
-            {
-                names.push(name.to_owned());
-            }
-        }
-        names.dedup();
-        let mut kept = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(place.name(), names.clone());
-        Ok(names)
+        arrays_below(place, listed, false)
     }
 
     fn shard_rows(&self, node: &Node) -> u64 {
         let rows = node.arrays.iter().map(|array| array.metadata.inner[0]).max().unwrap_or(1);
         node.table.packed_rows(self.shard_samples, rows)
     }
-}
-
-/// Whether a folder in a group is an array: it may be a group of its own.
-fn is_array(folder: &Place) -> Result<bool, StorageError> {
-    if folder.join(V2_ARRAY).open_if_there()?.is_some() {
-        return Ok(true);
-    }
-    let Some(object) = folder.join(V3).open_if_there()? else { return Ok(false) };
-    let bytes = object.read(0..object.bytes().min(METADATA_BYTES_MAX))?;
-    let metadata = ArrayMetadata::v3(&bytes);
-    // One that is not served is met again, and named, where it is read.
-    Ok(!matches!(metadata, Ok(None)))
-}
-
-/// The array in a folder below a place; `None` where that is a group.
-fn array_at(
-    place: &Place,
-    folder: &str,
-    contents: &mut Digester,
-    versions: &mut Digester,
-) -> Result<Option<ArrayMetadata>, StorageError> {
-    let mut read = |name: &str| -> Result<Option<Bytes>, StorageError> {
-        let Some(object) = place.join(&below(folder, name)).open_if_there()? else {
-            return Ok(None);
-        };
-        if object.bytes() > METADATA_BYTES_MAX {
-            return Err(unserved(place, folder, "its metadata is larger than 64 MiB"));
-        }
-        let bytes = object.read(0..object.bytes())?;
-        object.check_unchanged()?;
-        contents.bytes(&bytes);
-        versions.bytes(&Version::of(&*object).digest().to_bytes());
-        Ok(Some(bytes))
-    };
-    let metadata = match (read(V3)?, folder) {
-        (Some(json), _) => ArrayMetadata::v3(&json),
-        (None, _) => match read(V2_ARRAY)? {
-            Some(json) => ArrayMetadata::v2(&json).map(Some),
-            None if read(V2_GROUP)?.is_some() => Ok(None),
-            None => Err(Fault::Unserved(format!("there is no {V3}, {V2_ARRAY} or {V2_GROUP}"))),
-        },
-    };
-    metadata.map_err(|fault| match fault {
-        Fault::Unserved(reason) => unserved(place, folder, &reason),
-        Fault::Broken(fault) => {
-            let place_of_fault = format!("array `{}`", folder.escape_debug());
-            StorageError::Broken { name: place.name(), place: place_of_fault, fault }
-        }
-    })
 }
 
 fn unserved(place: &Place, array: &str, reason: &str) -> StorageError {
@@ -219,20 +201,36 @@ fn unserved(place: &Place, array: &str, reason: &str) -> StorageError {
 impl Format for Zarr {
     /// Lists the folder once: it says which chunks there are, and their versions.
     fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
-        let node = self.node(place)?;
+        let listed = place.list()?;
+        let node = self.node(place, Some(&listed))?;
         let listed: HashMap<_, _> =
-            place.list()?.into_iter().map(|listed| (listed.path, listed.version)).collect();
+            listed.into_iter().map(|listed| (listed.path, listed.version)).collect();
         let shard_rows = self.shard_rows(&node);
         let none = Digest(0);
         let mut outlines = arrays::packed_outlines(place, &node.table, shard_rows, none, none)?;
         let shards = arrays::shards(&node.table.name, node.table.rows, shard_rows)?;
         for (outline, rows) in outlines.iter_mut().zip(&shards) {
-            let (mut contents, mut versions) = (node.contents.clone(), node.versions.clone());
+            let Metadata { mut contents, mut versions, .. } = node.metadata.clone();
             contents.number(rows.start).number(rows.end);
-            for name in node.arrays.iter().flat_map(|array| array.objects(rows)) {
-                let version = listed.get(&place.path.join(&name));
-                contents.number(version.map_or(u64::MAX, |version| version.bytes));
-                versions.bytes(&version.map_or(none, Version::digest).to_bytes());
+            for array in &node.arrays {
+                for name in array.objects(rows) {
+                    let version = listed.get(&place.path.join(&name));
+                    let bytes = version.map(|version| version.bytes);
+                    contents.number(bytes.unwrap_or(u64::MAX));
+                    versions.bytes(&version.map_or(none, Version::digest).to_bytes());
+                    let growth = match array.metadata.varying {
+                        Some(Varying::Text) => TEXT_GROWTH,
+                        Some(Varying::Bytes) => 1,
+                        None => 0,
+                    };
+                    let bytes = bytes.unwrap_or(0).saturating_mul(growth);
+                    outline.bytes = outline.bytes.saturating_add(bytes);
+                }
+                if array.metadata.varying.is_some() {
+                    let each = VARYING_BYTES + array.metadata.fill.len() as u64;
+                    let all = each.saturating_mul(rows.end - rows.start);
+                    outline.bytes = outline.bytes.saturating_add(all);
+                }
             }
             (outline.digest, outline.version) = (contents.finish(), versions.finish());
         }
@@ -240,11 +238,10 @@ impl Format for Zarr {
     }
 
     fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError> {
-        let Node { table, arrays, mut versions, contents } = self.node(place)?;
-        let node = Node { table, arrays, contents, versions: versions.clone() };
+        let node = self.node_now(place)?;
         let shard_rows = self.shard_rows(&node);
         let rows = arrays::shard_of(&node.table.name, node.table.rows, shard_rows, shard)?;
-        let mut objects = Objects::new();
+        let (mut objects, mut versions) = (Objects::new(), node.metadata.versions.clone());
         for name in node.arrays.iter().flat_map(|array| array.objects(&rows)) {
             let found = match place.join(&name).stat() {
                 Ok(Stat::Object(version)) => Some(version),
@@ -257,8 +254,8 @@ impl Format for Zarr {
         if versions.finish() != version {
             return Err(StorageError::ShardChanged { name: place.name() });
         }
-        let (table, arrays, place) = (node.table, node.arrays, place.clone());
-        Ok(Opened::Packed(Box::new(ZarrRows { table, arrays, place, objects, rows })))
+        let place = place.clone();
+        Ok(Opened::Packed(Box::new(ZarrRows { node, place, objects, rows })))
     }
 
     /// Those of chunks are checked when they are unpacked.

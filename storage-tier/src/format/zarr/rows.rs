@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use headwater_storage_client::Object;
 
-use super::Array;
-use super::codec::decode;
+use super::codec::{decode, decode_varying};
 use super::grid::{Block, chunks_of_rows, coordinates, copy_overlap};
 use super::metadata::Sharding;
+use super::{Array, Node};
 use crate::StorageError;
-use crate::format::arrays::{self, Table};
+use crate::format::arrays;
 use crate::format::{Packed, SampleSink};
 use crate::source::{Place, Version};
 
@@ -29,8 +29,7 @@ pub(super) type Objects = HashMap<String, Option<Version>>;
 /// The rows of one shard.
 #[derive(Debug)]
 pub(super) struct ZarrRows {
-    pub(super) table: Table,
-    pub(super) arrays: Vec<Array>,
+    pub(super) node: Arc<Node>,
     pub(super) place: Place,
     pub(super) objects: Objects,
     pub(super) rows: Range<u64>,
@@ -40,7 +39,9 @@ pub(super) struct ZarrRows {
 #[derive(Debug, Default)]
 struct Band {
     rows: Range<u64>,
+    /// Of values that vary, `values` has them.
     bytes: Vec<u8>,
+    values: Vec<Bytes>,
 }
 
 /// Where the chunks lie in an object that holds many.
@@ -53,25 +54,17 @@ struct Inner {
 
 impl Packed for ZarrRows {
     fn unpack(&mut self, sink: &mut dyn SampleSink) -> Result<(), StorageError> {
-        let mut bands: Vec<Band> = self.arrays.iter().map(|_| Band::default()).collect();
+        let mut bands: Vec<Band> = self.node.arrays.iter().map(|_| Band::default()).collect();
         let stem = arrays::key_stem(&self.place);
         for row in self.rows.clone() {
-            for (array, band) in self.arrays.iter().zip(&mut bands) {
+            for (array, band) in self.node.arrays.iter().zip(&mut bands) {
                 if !band.rows.contains(&row) {
                     self.load(array, row, band)?;
                 }
             }
-            let field = |(array, band): (&Array, &Band)| -> Range<usize> {
-                let start = (row - band.rows.start) as usize * array.column.row_bytes as usize;
-                start..start + array.column.row_bytes as usize
-            };
-            let fields: Vec<&[u8]> = self
-                .arrays
-                .iter()
-                .zip(&bands)
-                .map(|(array, band)| &band.bytes[field((array, band))])
-                .collect();
-            self.table.hand_on(sink, &arrays::key(&stem, row), row, &fields)?;
+            let bands = self.node.arrays.iter().zip(&bands);
+            let fields: Vec<&[u8]> = bands.map(|(array, band)| band.row(array, row)).collect();
+            self.node.table.hand_on(sink, &arrays::key(&stem, row), row, &fields)?;
         }
         Ok(())
     }
@@ -85,8 +78,13 @@ impl ZarrRows {
         let chunk_end = (row / metadata.inner[0] + 1) * metadata.inner[0];
         band.rows = row..chunk_end.min(row + fitting).min(self.rows.end);
         let rows = (band.rows.end - band.rows.start) as usize;
-        band.bytes =
-            metadata.fill.repeat(rows * array.column.row_bytes as usize / metadata.fill.len());
+        match metadata.varying {
+            Some(_) => band.values = vec![metadata.fill.clone().into(); rows],
+            None => {
+                let elements = rows * array.column.row_bytes as usize / metadata.fill.len();
+                band.bytes = metadata.fill.repeat(elements);
+            }
+        }
         let ranges = chunks_of_rows(&metadata.shape, &metadata.outer, &band.rows);
         for chunk in coordinates(&ranges) {
             let Some(object) = self.open(array, &chunk)? else { continue };
@@ -156,9 +154,19 @@ impl ZarrRows {
         band: &mut Band,
     ) -> Result<(), StorageError> {
         let metadata = &array.metadata;
-        let decoded = decode(stored.to_vec(), &metadata.codecs, metadata.chunk_bytes());
-        let decoded =
-            decoded.map_err(|fault| broken(object, &format!("chunk {chunk:?}"), &fault))?;
+        let (codecs, limit) = (&metadata.codecs, metadata.chunk_bytes());
+        let failed = |fault: String| broken(object, &format!("chunk {chunk:?}"), &fault);
+        if metadata.varying.is_some() {
+            let elements = metadata.inner_elements();
+            let values =
+                decode_varying(stored.to_vec(), codecs, elements, limit).map_err(failed)?;
+            let first = chunk[0] * metadata.inner[0];
+            for (row, value) in (first..).zip(values).filter(|(row, _)| band.rows.contains(row)) {
+                band.values[(row - band.rows.start) as usize] = value;
+            }
+            return Ok(());
+        }
+        let decoded = decode(stored.to_vec(), codecs, limit).map_err(failed)?;
         let origin: Vec<u64> =
             chunk.iter().zip(&metadata.inner).map(|(at, length)| at * length).collect();
         let mut held_origin = vec![0; metadata.shape.len()];
@@ -175,6 +183,20 @@ impl ZarrRows {
 fn broken(object: &str, place: &str, fault: &str) -> StorageError {
     let (name, place) = (object.to_owned(), place.to_owned());
     StorageError::Broken { name, place, fault: fault.to_owned() }
+}
+
+// === impl Band ===
+
+impl Band {
+    /// A row that is held.
+    fn row(&self, array: &Array, row: u64) -> &[u8] {
+        let at = (row - self.rows.start) as usize;
+        if array.metadata.varying.is_some() {
+            return &self.values[at];
+        }
+        let bytes = array.column.row_bytes as usize;
+        &self.bytes[at * bytes..(at + 1) * bytes]
+    }
 }
 
 // === impl Inner ===

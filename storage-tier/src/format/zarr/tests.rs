@@ -1,10 +1,12 @@
-use std::path::PathBuf;
-
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::*;
 use crate::format::arrays::trial::{self, Held};
-use crate::format::conformance;
+use crate::format::conformance::{self, Memory};
 
 fn zarr(dataset: &DatasetConfig) -> Box<dyn Format> {
     Box::new(Zarr::new(dataset))
@@ -23,7 +25,7 @@ fn in_memory(file: &str, array: &str, bytes: Vec<u8>) -> Place {
 
 #[test]
 fn arrays_give_the_samples_that_zarr_reads() {
-    trial::fixtures("zarr/", 14, zarr);
+    trial::fixtures("zarr/", 26, zarr);
 }
 
 #[test]
@@ -35,6 +37,10 @@ fn any_metadata_and_any_chunk_are_samples_or_an_error() {
         ("zarr/v2-lz4.zarr", "0.0.0"),
         ("zarr/v2-bits.zarr", "0.0.0"),
         ("zarr/v3-gzip.zarr", "c/0/0/0"),
+        ("zarr/values-v2.zarr", "caption/.zarray"),
+        ("zarr/values-v2.zarr", "caption/0"),
+        ("zarr/values-v3.zarr", "jpg/zarr.json"),
+        ("zarr/values-v3.zarr", "jpg/c/0"),
     ] {
         let object_path = PathBuf::from(file).join(object);
         let whole = trial::files_below(file).into_iter().find(|(path, _)| *path == object_path);
@@ -79,7 +85,7 @@ fn a_chunk_that_was_changed_since_is_no_sample() {
 
 #[test]
 fn it_keeps_the_contract_of_formats() {
-    for file in ["zarr/v3-sharded.zarr", "zarr/v3-gzip.zarr"] {
+    for file in ["zarr/v3-sharded.zarr", "zarr/v3-gzip.zarr", "zarr/values-v3.zarr"] {
         let make = || -> Arc<dyn Format> { Arc::new(Zarr::new(&DatasetConfig::default())) };
         conformance::check(&make, &Place::of_file(&trial::path(file)));
     }
@@ -87,7 +93,7 @@ fn it_keeps_the_contract_of_formats() {
 
 #[test]
 fn files_that_the_package_writes_now_give_their_samples() {
-    trial::written_now("zarr", 14, zarr);
+    trial::written_now("zarr", 26, zarr);
 }
 
 /// Chunks are read much later, and again and again.
@@ -96,4 +102,90 @@ fn a_compressor_within_blosc_that_is_not_read_is_named_at_the_start() {
     let format = Zarr::new(&DatasetConfig::default());
     let error = format.outlines(&trial::read_place("zarr/blosclz.zarr")).unwrap_err().to_string();
     assert!(error.contains("blosc with `blosclz` is not supported"), "{error}");
+}
+
+/// OME-Zarr has its labels in a group below.
+#[test]
+fn a_group_within_a_group_is_looked_at_once_however_many_objects_lie_in_it() {
+    let calls = |chunks: usize| {
+        let array = trial::files_below("zarr/v2-plain.zarr");
+        let array = array.into_iter().map(|(path, bytes)| {
+            (Path::new("a.zarr/0").join(path.strip_prefix("zarr/v2-plain.zarr").unwrap()), bytes)
+        });
+        let chunk = |at: usize| (format!("a.zarr/labels/0/{at}").into(), vec![0]);
+        let group =
+            [".zgroup", "labels/.zgroup"].map(|name| (Path::new("a.zarr").join(name), vec![]));
+        let files = array.chain(group).chain((0..chunks).map(chunk));
+        let memory = Memory::new(files.map(|(path, bytes)| (path, bytes.into())).collect());
+        let place = Place { source: Arc::new(memory.clone()), path: "a.zarr".into() };
+        let outlines = Zarr::new(&DatasetConfig::default()).outlines(&place).unwrap();
+        assert_eq!(outlines[0].fields[0], "0");
+        memory.calls()
+    };
+    assert_eq!(calls(1), calls(1000));
+}
+
+#[test]
+fn metadata_is_read_once_and_again_when_it_has_changed() {
+    let mut files: BTreeMap<PathBuf, Bytes> = trial::files_below("zarr/group-v3.zarr")
+        .into_iter()
+        .map(|(path, bytes)| (path, bytes.into()))
+        .collect();
+    let place = |files: &BTreeMap<PathBuf, Bytes>| {
+        let memory = Memory::new(files.clone());
+        let path = "zarr/group-v3.zarr".into();
+        (memory.clone(), Place { source: Arc::new(memory), path })
+    };
+    let (memory, here) = place(&files);
+    let dataset = DatasetConfig { shard_samples: 4, ..DatasetConfig::default() };
+    let format = Zarr::new(&dataset);
+    let version = format.outlines(&here).unwrap()[0].version;
+    let calls = |format: &Zarr| {
+        let before = memory.calls();
+        format.open(&here, 0, version).unwrap();
+        memory.calls() - before
+    };
+    let node = format.node_now(&here).unwrap();
+    let objects = node.arrays.iter().flat_map(|array| array.objects(&(0..4))).count();
+    // Whether each is still the same; no list, and no byte.
+    assert_eq!(calls(&format), (node.metadata.files.len() + objects) as i64);
+    let other = Zarr::new(&dataset);
+    assert!(calls(&other) > calls(&format));
+    assert_eq!(calls(&other), calls(&format));
+    let label = PathBuf::from("zarr/group-v3.zarr/label/zarr.json");
+    let changed = [&files[&label][..], b" "].concat();
+    files.insert(label, changed.into());
+    let error = format.open(&place(&files).1, 0, version).unwrap_err();
+    assert!(matches!(error, StorageError::ShardChanged { .. }), "{error}");
+}
+
+/// A run that goes on compares them.
+#[test]
+fn digests_stay_from_release_to_release() {
+    for (file, shard_samples, digest) in [
+        ("zarr/group-v3.zarr", 1024, "d30d58c3de08bd59df0ba472fb254d9b"),
+        ("zarr/group-v3.zarr", 3, "aeaa6fb4f5f1af17d57ca1b0a1aeae60"),
+        ("zarr/group-v2.zarr", 3, "bc328da21ccbc649a4d80f0f50346fba"),
+        ("zarr/v3-sharded.zarr", 1024, "11354ba8d18b1aabecddd92b6506b288"),
+    ] {
+        let dataset = DatasetConfig { shard_samples, ..DatasetConfig::default() };
+        let found = trial::manifest_digest(&*zarr(&dataset), &trial::read_place(file));
+        assert_eq!(found, digest, "{file}");
+    }
+}
+
+#[test]
+fn an_array_that_says_it_has_any_number_of_strings_is_refused_or_read() {
+    let object = PathBuf::from("zarr/values-v2.zarr/caption/.zarray");
+    let files = trial::files_below("zarr/values-v2.zarr");
+    let (_, json) = files.into_iter().find(|(path, _)| *path == object).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for rows in [u64::MAX, u64::MAX / 64, 1 << 40] {
+        json["shape"] = serde_json::json!([rows]);
+        json["chunks"] = serde_json::json!([rows]);
+        let place = in_memory("zarr/values-v2.zarr", "caption/.zarray", json.to_string().into());
+        let dataset = DatasetConfig { columns: vec!["caption".to_owned()], ..Default::default() };
+        Zarr::new(&dataset).outlines(&place).unwrap_err();
+    }
 }

@@ -3,7 +3,18 @@
 use serde_json::Value;
 
 use super::Fault;
-use crate::format::arrays::{Element, Kind};
+use crate::format::arrays::{Element, Kind, Varying};
+
+/// A value that varies in length, from its form in JSON.
+pub(super) fn varying(varying: Varying, value: &Value) -> Result<Vec<u8>, Fault> {
+    match (varying, value) {
+        (Varying::Text, Value::String(text)) => Ok(text.clone().into_bytes()),
+        (_, Value::Null) => Ok(Vec::new()),
+        (_, Value::String(text)) if text.is_empty() => Ok(Vec::new()),
+        (_, Value::Number(number)) if number.as_u64() == Some(0) => Ok(Vec::new()),
+        _ => Err(Fault::Unserved(format!("its fill value {value} is not supported"))),
+    }
+}
 
 /// An element's bytes, from its form in JSON.
 pub(super) fn bytes(element: Element, value: &Value) -> Result<Vec<u8>, Fault> {

@@ -3,8 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ArrayMetadata, Codec, Fault, Keys, Sharding, codec, fill, parsed, unknown_codec};
-use crate::format::arrays::Element;
+use super::json::parsed;
+use super::{
+    ArrayMetadata, Codec, Fault, Keys, Sharding, codec, fill, length, unknown_codec, varying,
+};
+use crate::format::arrays::{Element, Varying};
 
 #[derive(Deserialize)]
 struct Node {
@@ -30,6 +33,12 @@ struct Named {
     name: String,
     #[serde(default)]
     configuration: Value,
+}
+
+/// What the first codec makes of elements.
+enum First {
+    Bytes { big_endian: bool },
+    Varying(Varying),
 }
 
 #[derive(Deserialize)]
@@ -71,8 +80,8 @@ pub(super) fn read(json: &[u8]) -> Result<Option<ArrayMetadata>, Fault> {
     {
         let found: ShardingText = serde_json::from_value(configuration.take())
             .map_err(|error| Fault::Broken(format!("its sharding: {error}")))?;
-        let (index_codecs, big_endian) = steps(&found.index_codecs, 1)?;
-        if big_endian {
+        let (index_codecs, first) = steps(&found.index_codecs, 1)?;
+        if !matches!(first, First::Bytes { big_endian: false }) {
             return Err(unsupported("byte order of the index", "big"));
         }
         let index_first = found.index_location.as_deref() == Some("start");
@@ -80,11 +89,21 @@ pub(super) fn read(json: &[u8]) -> Result<Option<ArrayMetadata>, Fault> {
         inner = found.chunk_shape;
         codecs = found.codecs;
     }
-    let (codecs, big_endian) = steps(&codecs, text.shape.len())?;
-    let element = element(&text.data_type, big_endian)?;
-    let fill = fill::bytes(element, &text.fill_value)?;
+    let (codecs, first) = steps(&codecs, text.shape.len())?;
+    let (element, varying, fill) = match first {
+        First::Bytes { big_endian } => {
+            let element = element(&text.data_type, big_endian)?;
+            (element, None, fill::bytes(element, &text.fill_value)?)
+        }
+        First::Varying(varying) if has_values(&text.data_type, varying) => {
+            (length(), Some(varying), fill::varying(varying, &text.fill_value)?)
+        }
+        First::Varying(_) => return Err(unserved(&text.data_type)),
+    };
     let shape = text.shape;
-    Ok(Some(ArrayMetadata { element, shape, outer, inner, codecs, sharding, keys, fill }))
+    let array =
+        ArrayMetadata { element, varying, shape, outer, inner, codecs, sharding, keys, fill };
+    Ok(Some(array))
 }
 
 fn lengths(configuration: &Value) -> Result<Vec<u64>, Fault> {
@@ -93,14 +112,14 @@ fn lengths(configuration: &Value) -> Result<Vec<u64>, Fault> {
     lengths.ok_or_else(|| Fault::Broken("its metadata: the chunks have no shape".to_owned()))
 }
 
-/// The codecs behind `bytes`, and whether elements begin with their most significant byte.
-fn steps(codecs: &[Named], axes: usize) -> Result<(Vec<Codec>, bool), Fault> {
-    let (mut steps, mut big_endian) = (Vec::new(), None);
+/// The codecs behind the one that makes bytes of elements, and that one.
+fn steps(codecs: &[Named], axes: usize) -> Result<(Vec<Codec>, First), Fault> {
+    let (mut steps, mut first) = (Vec::new(), None);
     for Named { name, configuration } in codecs {
-        match (name.as_str(), big_endian) {
+        match (name.as_str(), &first) {
             ("bytes", None) => {
                 let order = configuration.get("endian").and_then(Value::as_str);
-                big_endian = Some(order == Some("big"));
+                first = Some(First::Bytes { big_endian: order == Some("big") });
             }
             ("transpose", None) => {
                 let order = configuration.get("order").and_then(Value::as_array);
@@ -119,18 +138,39 @@ fn steps(codecs: &[Named], axes: usize) -> Result<(Vec<Codec>, bool), Fault> {
             (name, Some(_)) => {
                 steps.push(codec(name, configuration.get("cname").and_then(Value::as_str))?);
             }
-            (name, None) => return Err(unknown_codec(name)),
+            (name, None) => {
+                first = Some(First::Varying(varying(name).ok_or_else(|| unknown_codec(name))?));
+            }
         }
     }
-    let big_endian = big_endian.ok_or_else(|| unknown_codec("none but `bytes`"))?;
-    Ok((steps, big_endian))
+    let first = first.ok_or_else(|| unknown_codec("none but `bytes`"))?;
+    Ok((steps, first))
+}
+
+/// Whether a type has such values.
+fn has_values(data_type: &Value, varying: Varying) -> bool {
+    match varying {
+        Varying::Text => data_type == "string",
+        Varying::Bytes => data_type == "bytes" || data_type == "variable_length_bytes",
+    }
+}
+
+fn unserved(data_type: &Value) -> Fault {
+    let remedy = "write arrays of numbers or strings";
+    Fault::Unserved(format!("its type {data_type} is not supported: {remedy}"))
 }
 
 fn element(data_type: &Value, big_endian: bool) -> Result<Element, Fault> {
-    let unserved = || {
-        let remedy = "write arrays of numbers";
-        Fault::Unserved(format!("its type {data_type} is not supported: {remedy}"))
-    };
+    let unserved = || unserved(data_type);
+    let order = if big_endian { '>' } else { '<' };
+    if let Some(width) = data_type.pointer("/configuration/length_bytes").and_then(Value::as_u64) {
+        let name = match data_type["name"].as_str() {
+            Some("fixed_length_utf32") => format!("{order}U{}", width / 4),
+            Some("null_terminated_bytes") => format!("|S{width}"),
+            _ => return Err(unserved()),
+        };
+        return Element::parse(&name).ok_or_else(unserved);
+    }
     let name = match data_type.as_str().ok_or_else(unserved)? {
         "bool" => "b1",
         "int8" => "i1",
@@ -148,7 +188,6 @@ fn element(data_type: &Value, big_endian: bool) -> Result<Element, Fault> {
         "complex128" => "c16",
         _ => return Err(unserved()),
     };
-    let order = if big_endian { '>' } else { '<' };
     Element::parse(&format!("{order}{name}")).ok_or_else(unserved)
 }
 
