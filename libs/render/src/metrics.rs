@@ -8,6 +8,7 @@ use crate::decode::left::Left;
 /// Images of all decoders, also of those on a GPU.
 pub const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
 const JPEG_LEFT: &str = "headwater_augment_jpeg_left_total";
+const REPAIRED: &str = "headwater_augment_repaired_total";
 const ENTRY_IMAGES: &str = "headwater_augment_jpeg_entry_images";
 const ENTRY_BYTES: &str = "headwater_augment_jpeg_entry_bytes";
 
@@ -16,6 +17,7 @@ pub fn describe_metrics() {
     headwater_cache::describe_metrics();
     metrics::describe_counter!(JPEG_IMAGES, "JPEGs decoded, by the way that their bits were read");
     metrics::describe_counter!(JPEG_LEFT, "JPEGs left to libjpeg-turbo, and why");
+    metrics::describe_counter!(REPAIRED, "Images decoded in which something was amiss");
     metrics::describe_gauge!(ENTRY_IMAGES, "Images whose entry points are kept");
     metrics::describe_gauge!(ENTRY_BYTES, Unit::Bytes, "Used bytes of augment.jpeg_entries_bytes");
 }
@@ -45,6 +47,11 @@ pub(crate) fn jpeg_left(why: &Left) {
         Left::Reduced => counter!(JPEG_LEFT, "reason" => "reduced"),
     }
     .increment(1);
+}
+
+/// Counts an image that was decoded though something was amiss in its file.
+pub(crate) fn repaired(format: &'static str) {
+    counter!(REPAIRED, "format" => format).increment(1);
 }
 
 pub(crate) fn entry_table(images: usize, bytes: u64) {

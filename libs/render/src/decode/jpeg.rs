@@ -18,6 +18,9 @@ use crate::decode::{
 /// delivers every row.
 const PREMATURE_END: &str = "Premature end of JPEG file";
 
+/// Of the warning (`JWRN_EXTRANEOUS_DATA`) of bytes behind the pixels.
+const EXTRANEOUS: &str = "extraneous bytes before marker";
+
 /// Beginnings of the library's errors (`jerror.h`, `JERR_*`; `turbojpeg.c`) that follow from the bytes.
 /// All others, those of a later release too, are not taken for a word on the image: a lack of memory
 /// has a message like the rest.
@@ -76,10 +79,11 @@ pub(super) struct JpegDecoder {
 }
 
 /// Whether libjpeg found something amiss in an image that is complete nevertheless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Warned {
     No,
-    Yes,
+    /// With its first words on that.
+    Yes(String),
 }
 
 fn fresh(limits: DecodeLimits) -> Result<Turbo, DecodeFailure> {
@@ -142,8 +146,12 @@ impl JpegDecoder {
         if self.fast.decode(&self.limits, encoded, entries, &mut first, canvas.image) {
             return Ok(());
         }
-        let complete = scan::is_complete(encoded);
         let mut first = |image| *chosen.get_or_insert_with(|| choose(image));
+        if scan::lacks_only_its_end(encoded) && self.decode_ended(encoded, &mut first, canvas)? {
+            crate::metrics::repaired("jpeg");
+            return Ok(());
+        }
+        let complete = scan::is_complete(encoded);
         let mut outcome = self.decode_with_state(encoded, complete, &mut first, canvas);
         if outcome == Ok(Warned::No) {
             return Ok(());
@@ -160,7 +168,30 @@ impl JpegDecoder {
             outcome = self.decode_with_state(encoded, complete, &mut all, canvas);
             self.turbo = fresh(self.limits)?;
         }
+        if matches!(outcome, Ok(Warned::Yes(_))) {
+            crate::metrics::repaired("jpeg");
+        }
         outcome.map(|_| ())
+    }
+
+    /// Decodes an image without an end marker, as Pillow does where other data follows its pixels. Returns `false` where
+    /// pixels are missing.
+    fn decode_ended(
+        &mut self,
+        encoded: &[u8],
+        choose: &mut dyn FnMut(Extent) -> Wanted,
+        canvas: &mut Canvas<'_>,
+    ) -> Result<bool, DecodeFailure> {
+        let ended = [encoded, &scan::END].concat();
+        let mut all = |image| Wanted::reduced(image, choose(image).reduction);
+        let outcome = self.decode_with_state(&ended, true, &mut all, canvas);
+        self.turbo = fresh(self.limits)?;
+        let is_whole = match outcome {
+            Ok(Warned::No) => true,
+            Ok(Warned::Yes(text)) => text.contains(EXTRANEOUS),
+            Err(_) => false,
+        };
+        Ok(is_whole)
     }
 
     /// Size of an image that is whole, within the limits and of three colours or gray.
@@ -173,7 +204,10 @@ impl JpegDecoder {
             return Ok(None);
         }
         match self.header(encoded, true) {
-            Ok(header) => Ok((!header.four_inks && !header.warned).then_some(header.extent)),
+            Ok(header) => {
+                let is_plain = header.format == Format::Rgb && !header.warned;
+                Ok(is_plain.then_some(header.extent))
+            }
             Err(DecodeFailure::Bytes(_)) => Ok(None),
             Err(passing @ DecodeFailure::Passing { .. }) => Err(passing),
         }
@@ -222,19 +256,21 @@ impl JpegDecoder {
         }
         let Wanted { window: whole, .. } = Wanted::reduced(extent, reduction);
         canvas.image.reset_reduced(whole.extent(), reduction);
-        let format = if header.four_inks { Format::Cmyk } else { Format::Rgb };
+        let format = header.format;
         let CropBox { width, height, .. } = wanted.window;
         let pixels = canvas.channels(width as usize * height as usize * format.bytes());
-        let mut warned = Warned::No;
+        let mut warned =
+            if header.warned { Warned::Yes("in its header".to_owned()) } else { Warned::No };
         if let Err(error) = frame.decode(&Order { wanted, format }, pixels) {
             if !error.is_warning || error.text.starts_with(PREMATURE_END) || !complete {
                 return Err(refusal(error));
             }
-            warned = Warned::Yes;
+            warned = Warned::Yes(error.text);
         }
         match format {
             Format::Rgb => canvas.split(wanted.window),
             Format::Cmyk => canvas.convert(wanted.window, cmyk::rgb_of_inverted),
+            Format::Gray => canvas.convert(wanted.window, |&[gray]| [gray; 3]),
         }
         Ok(warned)
     }

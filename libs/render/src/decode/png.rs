@@ -27,7 +27,9 @@ pub(super) fn decode(
     match decode_whole(encoded, limits, canvas) {
         Err(DecodeFailure::Bytes(error @ DecodeError::Truncated { .. })) => {
             let whole = [&encoded[..end_of_chunks(encoded)], &END].concat();
-            decode_whole(&whole, limits, canvas).map_err(|_| error.into())
+            decode_whole(&whole, limits, canvas).map_err(|_| error)?;
+            crate::metrics::repaired("png");
+            Ok(())
         }
         done => done,
     }

@@ -7,6 +7,9 @@ use memchr::memmem;
 const START_OF_SCAN: u8 = 0xda;
 const END_OF_IMAGE: u8 = 0xd9;
 
+/// What an image ends with.
+pub(super) const END: [u8; 2] = [0xff, END_OF_IMAGE];
+
 /// Bytes that are looked at before asking whether there was a marker.
 const BLOCK_BYTES: usize = 512;
 
@@ -20,6 +23,15 @@ pub(super) fn is_complete(encoded: &[u8]) -> bool {
         Some(end) => last(START_OF_SCAN).is_some_and(|scan| end > scan),
         None => false,
     }
+}
+
+/// Whether there is one scan of a sequential image and no end-of-image marker. Another scan could have been cut off from a
+/// progressive one.
+pub(super) fn lacks_only_its_end(encoded: &[u8]) -> bool {
+    let frame = segments(encoded).find(|(marker, ..)| is_frame(*marker));
+    let is_sequential = frame.is_some_and(|(marker, ..)| matches!(marker, 0xc0 | 0xc1));
+    let ends = |scan| memmem::find(scan, &END).or(memmem::find(scan, &[0xff, START_OF_SCAN]));
+    is_sequential && first_scan(encoded).is_some_and(|scan| ends(scan).is_none())
 }
 
 /// Starts of scans; a thumbnail in a comment may hold more of them.

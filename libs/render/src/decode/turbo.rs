@@ -44,8 +44,8 @@ pub(super) struct Frame<'a> {
 pub(super) struct Header {
     /// Size in pixels.
     pub(super) extent: Extent,
-    /// Whether the colours are cyan, magenta, yellow and black.
-    pub(super) four_inks: bool,
+    /// Order of the colours that it can be decoded to.
+    pub(super) format: Format,
     /// Whether each scan refines the whole image.
     pub(super) progressive: bool,
     /// Columns of the blocks that are decoded as one; none where no part can be decoded by itself.
@@ -68,6 +68,8 @@ pub(super) struct Order {
 pub(super) enum Format {
     Rgb,
     Cmyk,
+    /// A lossless gray image; the library has no conversions for lossless ones.
+    Gray,
 }
 
 /// The library's own sentence.
@@ -112,7 +114,14 @@ impl Turbo {
         };
         let side = |param| u32::try_from(self.get(param)).unwrap_or(0);
         let colours = self.get(sys::TJPARAM_TJPARAM_COLORSPACE);
-        let inks = [sys::TJCS_TJCS_CMYK, sys::TJCS_TJCS_YCCK];
+        let is_any = |spaces: &[_]| spaces.iter().any(|&space| space as c_int == colours);
+        let format = if is_any(&[sys::TJCS_TJCS_CMYK, sys::TJCS_TJCS_YCCK]) {
+            Format::Cmyk
+        } else if self.is_lossless() && is_any(&[sys::TJCS_TJCS_GRAY]) {
+            Format::Gray
+        } else {
+            Format::Rgb
+        };
         let (width, height) =
             (side(sys::TJPARAM_TJPARAM_JPEGWIDTH), side(sys::TJPARAM_TJPARAM_JPEGHEIGHT));
         if width == 0 || height == 0 {
@@ -120,7 +129,7 @@ impl Turbo {
         }
         let header = Header {
             extent: Extent { width, height },
-            four_inks: inks.iter().any(|&ink| ink as c_int == colours),
+            format,
             progressive: self.get(sys::TJPARAM_TJPARAM_PROGRESSIVE) != 0,
             block_columns: self.block_columns(encoded),
             warned,
@@ -128,11 +137,16 @@ impl Turbo {
         Ok(Frame { turbo: self, encoded, header })
     }
 
+    fn is_lossless(&self) -> bool {
+        self.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0
+    }
+
     /// `None` as well for lossless images, and for those whose sampling has no name: the library cannot decode a part
     /// of one by itself. Names say how components compare: 4:4:4 may have any number of columns.
     fn block_columns(&self, encoded: &[u8]) -> Option<u32> {
-        let is_lossless = self.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0;
-        if is_lossless || self.get(sys::TJPARAM_TJPARAM_SUBSAMP) == sys::TJSAMP_TJSAMP_UNKNOWN {
+        if self.is_lossless()
+            || self.get(sys::TJPARAM_TJPARAM_SUBSAMP) == sys::TJSAMP_TJSAMP_UNKNOWN
+        {
             return None;
         }
         scan::columns_of_mcu(encoded)
@@ -250,6 +264,7 @@ impl Format {
         match self {
             Self::Rgb => 3,
             Self::Cmyk => 4,
+            Self::Gray => 1,
         }
     }
 
@@ -257,6 +272,7 @@ impl Format {
         match self {
             Self::Rgb => sys::TJPF_TJPF_RGB,
             Self::Cmyk => sys::TJPF_TJPF_CMYK,
+            Self::Gray => sys::TJPF_TJPF_GRAY,
         }
     }
 }

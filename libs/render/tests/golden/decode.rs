@@ -2,6 +2,30 @@
 
 use super::fixtures::{bytes, decode, difference, path, png};
 
+/// What is amiss in a file that is decoded is counted.
+#[test]
+fn a_file_with_a_flaw_is_counted_as_repaired() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let counted = |name: &str| {
+        let value = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+        let all = || recorder.handle().render();
+        let sum = |text: String| {
+            let lines =
+                text.lines().filter(|line| line.starts_with("headwater_augment_repaired_total"));
+            lines.filter_map(value).sum::<u64>()
+        };
+        let before = sum(all());
+        metrics::with_local_recorder(&recorder, || decode(&bytes(&format!("decode/{name}"))));
+        sum(all()) - before
+    };
+    for name in ["without-end.png", "trailer-without-end.jpg", "warned-junk-before-scan.jpg"] {
+        assert_eq!(counted(name), 1, "{name}");
+    }
+    for name in ["rgb.png", "baseline-420.jpg", "progressive-420.jpg"] {
+        assert_eq!(counted(name), 0, "{name}");
+    }
+}
+
 fn names(extension: &str) -> Vec<String> {
     let files = std::fs::read_dir(path("decode")).expect("fixtures");
     let names = files.map(|file| file.expect("a file").file_name().into_string().expect("ASCII"));
