@@ -53,6 +53,9 @@ pub struct ManifestHead {
     /// Samples are files of their own, which lie sorted as a rule.
     #[prost(bool, tag = "5")]
     pub of_files: bool,
+    /// Names of the classes by their numbers, where the dataset has any.
+    #[prost(string, repeated, tag = "6")]
+    pub classes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Shard {

@@ -134,9 +134,13 @@ pub(crate) fn index_datasets(
     let mut datasets = Vec::new();
     for (name, places) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
-        let mut of_files = true;
+        let (mut of_files, mut classes) = (true, Vec::new());
         for (outlines, from) in outlines.by_ref().take(places) {
             of_files &= from.format.is_of_files();
+            // A folder is known by now; of files, which may be many and far, the first says it for all.
+            if classes.is_empty() || of_files {
+                classes.push(from.format.classes(&from.place)?);
+            }
             for (number, outline) in outlines.into_iter().enumerate() {
                 let Outline { name, samples, bytes, digest, version, .. } = outline;
                 let number = number as u32;
@@ -148,6 +152,7 @@ pub(crate) fn index_datasets(
         name_apart(&mut entries, &shards);
         let manifest = Manifest::new(name, fields.concat(), entries)?;
         let manifest = if of_files { manifest.of_files() } else { manifest };
+        let manifest = manifest.with_classes(shared(classes));
         tracing::info!(
             dataset = manifest.dataset(),
             shards = manifest.shards().len(),
@@ -159,6 +164,15 @@ pub(crate) fn index_datasets(
     }
     tracing::info!(seconds = started.elapsed().as_secs_f64(), "all datasets are indexed");
     Ok(datasets)
+}
+
+/// The names of classes that all places of a dataset have. None where they differ, or are texts of their own for each sample.
+fn shared(mut classes: Vec<Vec<String>>) -> Vec<String> {
+    const BYTES_MAX: usize = 1 << 20;
+    classes.dedup();
+    let one = (classes.len() == 1).then(|| classes.pop()).flatten();
+    let is_short = |names: &Vec<String>| names.iter().map(String::len).sum::<usize>() <= BYTES_MAX;
+    one.filter(is_short).unwrap_or_default()
 }
 
 /// Names shards by their path below the folder that all of them lie in, where the last part is not unique, as of

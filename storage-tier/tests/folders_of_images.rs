@@ -94,6 +94,38 @@ async fn a_file_of_labels_gives_fields_and_numbers() {
     assert!(error.contains("none.csv") && error.contains("`labels`"), "{error}");
 }
 
+async fn classes(datasets: &[DatasetConfig]) -> Vec<Vec<String>> {
+    let config = StorageConfig { datasets: datasets.to_vec(), ..Default::default() };
+    let storage = Storage::open(config).await.unwrap();
+    storage.manifests().map(|manifest| manifest.classes().to_vec()).collect()
+}
+
+#[tokio::test]
+async fn a_dataset_names_its_classes_by_their_numbers() {
+    let (cats, none) = (folder(&[("cat/0.jpg", "0"), ("dog/1.jpg", "1")]), [""; 0]);
+    let given = ["dog", "cat", "cow"].map(str::to_owned).to_vec();
+    let with = DatasetConfig { classes: given.clone(), ..dataset(cats.path()) };
+    assert_eq!(classes(&[dataset(cats.path())]).await, [["cat", "dog"]]);
+    assert_eq!(classes(&[with]).await, [given]);
+    let unlabelled = DatasetConfig { labels: "none".to_owned(), ..dataset(cats.path()) };
+    assert_eq!(classes(&[unlabelled]).await, [none]);
+    // Two folders of one dataset have the same classes, or none are said.
+    let (alike, other) =
+        (folder(&[("cat/2.jpg", "2"), ("dog/3.jpg", "3")]), folder(&[("cow/4.jpg", "4")]));
+    let both = |second: &tempfile::TempDir| DatasetConfig {
+        shards: [cats.path(), second.path()].map(|path| path.display().to_string()).to_vec(),
+        ..dataset(cats.path())
+    };
+    assert_eq!(classes(&[both(&alike)]).await, [["cat", "dog"]]);
+    assert_eq!(classes(&[both(&other)]).await, [none]);
+    let texts = "file_name,label\n1.jpg,dog\n0.jpg,cat\n";
+    let table = folder(&[("0.jpg", "0"), ("1.jpg", "1"), ("metadata.csv", texts)]);
+    assert_eq!(classes(&[dataset(table.path())]).await, [["cat", "dog"]]);
+    let numbers = "file_name,label\n1.jpg,7\n0.jpg,3\n";
+    std::fs::write(table.path().join("metadata.csv"), numbers).unwrap();
+    assert_eq!(classes(&[dataset(table.path())]).await, [none]);
+}
+
 #[tokio::test]
 async fn what_cannot_be_told_is_refused_by_name() {
     let mixed = folder(&[("a/0.jpg", "0"), ("1.jpg", "1")]);

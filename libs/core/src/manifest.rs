@@ -33,6 +33,7 @@ pub struct Manifest {
     starts: Vec<u64>,
     digest: Digest,
     is_of_files: bool,
+    classes: Vec<String>,
 }
 
 /// Why a list of shards is not a manifest.
@@ -98,7 +99,8 @@ impl Manifest {
             return Err(ManifestError::Empty { dataset });
         }
         let digest = digest_of(&dataset, &shards);
-        Ok(Self { dataset, fields, shards, starts, digest, is_of_files: false })
+        let (is_of_files, classes) = (false, Vec::new());
+        Ok(Self { dataset, fields, shards, starts, digest, is_of_files, classes })
     }
 
     /// The same as a dataset whose samples are files of their own. They can be read in any order, and lie sorted, by
@@ -112,6 +114,18 @@ impl Manifest {
     #[must_use]
     pub fn is_of_files(&self) -> bool {
         self.is_of_files
+    }
+
+    /// The same with names of its classes. Its digest is the same.
+    #[must_use]
+    pub fn with_classes(self, classes: Vec<String>) -> Self {
+        Self { classes, ..self }
+    }
+
+    /// Names of the classes by their numbers. Empty: none are known.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        &self.classes
     }
 
     /// Name of the dataset.

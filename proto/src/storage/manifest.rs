@@ -22,6 +22,7 @@ struct Head {
     digest: Digest,
     shards: u64,
     of_files: bool,
+    classes: Vec<String>,
 }
 
 /// The pieces of a manifest, in order.
@@ -33,6 +34,7 @@ pub fn manifest_pieces(manifest: &Manifest) -> impl Iterator<Item = v1::Manifest
             digest: manifest.digest().to_bytes().to_vec().into(),
             shards: manifest.shards().len() as u64,
             of_files: manifest.is_of_files(),
+            classes: manifest.classes().to_vec(),
         });
         v1::ManifestPiece { head, shards: shards.iter().map(wire_shard).collect() }
     })
@@ -63,6 +65,7 @@ impl ManifestAssembly {
                     fields: head.fields,
                     shards: head.shards,
                     of_files: head.of_files,
+                    classes: head.classes,
                 });
             }
             (Some(_), None) => {}
@@ -95,7 +98,8 @@ impl ManifestAssembly {
             return Err(fault("shards", text));
         }
         let manifest = Manifest::new(head.dataset, head.fields, self.shards)
-            .map_err(|error| fault("shards", format!("make no manifest: {error}")))?;
+            .map_err(|error| fault("shards", format!("make no manifest: {error}")))?
+            .with_classes(head.classes);
         if manifest.digest() != head.digest {
             let text = format!("is {}, but the shards make {}", head.digest, manifest.digest());
             return Err(fault("head.digest", text));
@@ -129,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_manifest_of_several_pieces_survives_the_wire() {
-        let manifest = manifest(PIECE_SHARDS as u32 * 2 + 1);
+        let classes = vec!["cat".to_owned(), "dog".to_owned()];
+        let manifest = manifest(PIECE_SHARDS as u32 * 2 + 1).with_classes(classes);
         let pieces: Vec<_> = manifest_pieces(&manifest).collect();
         assert_eq!(pieces.len(), 3);
         assert_eq!(assemble(pieces).unwrap(), manifest);

@@ -113,6 +113,15 @@ pub(crate) trait Format: Debug + Send + Sync {
 
     /// Whether each sample is a file of its own: they may be read in any order, and lie sorted by their names.
     fn is_of_files(&self) -> bool;
+
+    /// Names of the classes by their numbers, where the place says which there are.
+    ///
+    /// # Errors
+    /// As [`Format::outlines`], after which it is asked.
+    fn classes(&self, place: &Place) -> Result<Vec<String>, StorageError> {
+        let _ = place;
+        Ok(Vec::new())
+    }
 }
 
 /// What is known of a shard without reading its samples.

@@ -30,8 +30,8 @@ pub(super) enum Labels {
     Nothing,
     /// Numbers of the folders at the top.
     Classes(HashMap<String, usize>),
-    /// Lines of a file.
-    Table(HashMap<String, Vec<(String, String)>>),
+    /// Lines of a file, and the numbers that their texts have.
+    Table(HashMap<String, Vec<(String, String)>>, HashMap<String, usize>),
 }
 
 // === impl Labels ===
@@ -64,10 +64,11 @@ impl Labels {
                 true => json_rows(&beside, &text)?,
                 false => csv_rows(&beside, &text)?,
             };
-            let table = Self::Table(table(rows, classes).map_err(|label| {
+            let (rows, numbers) = table(rows, classes).map_err(|label| {
                 let reason = format!("label `{label}` is not among `classes`: correct one of them");
                 StorageError::Unserved { name: beside.name(), reason }
-            })?);
+            })?;
+            let table = Self::Table(rows, numbers);
             let lacks = |at: &usize| table.of(files.name(*at)).is_empty();
             if let Some(at) = (0..files.len()).find(lacks) {
                 let fault = format!("holds nothing on `{}`", files.name(at));
@@ -119,6 +120,17 @@ impl Labels {
         }
     }
 
+    /// Names of the classes by their numbers.
+    pub(super) fn classes(&self) -> Vec<String> {
+        let numbers = match self {
+            Self::Nothing => return Vec::new(),
+            Self::Classes(numbers) | Self::Table(_, numbers) => numbers,
+        };
+        let mut classes: Vec<(&String, &usize)> = numbers.iter().collect();
+        classes.sort_unstable_by_key(|(_, number)| **number);
+        classes.into_iter().map(|(name, _)| name.clone()).collect()
+    }
+
     /// The fields of an image.
     pub(super) fn of(&self, name: &str) -> Vec<(String, String)> {
         match self {
@@ -129,7 +141,7 @@ impl Labels {
                 let fields = [(CLASS_NUMBER, number.to_string()), (CLASS_NAME, class.to_owned())];
                 fields.map(|(field, value)| (field.to_owned(), value)).into()
             }
-            Self::Table(rows) => rows.get(name).cloned().unwrap_or_default(),
+            Self::Table(rows, _) => rows.get(name).cloned().unwrap_or_default(),
         }
     }
 }
@@ -175,6 +187,8 @@ fn empty_folder(place: &Place, classes: &BTreeSet<&str>) -> Option<String> {
 }
 
 type Row = (String, Vec<(String, String)>);
+/// Fields of images by name, and the numbers of texts.
+type Table = (HashMap<String, Vec<(String, String)>>, HashMap<String, usize>);
 
 fn broken(place: &Place, at: &str, fault: &str) -> StorageError {
     StorageError::Broken { name: place.name(), place: at.to_owned(), fault: fault.to_owned() }
@@ -229,11 +243,8 @@ fn json_rows(place: &Place, text: &[u8]) -> Result<Vec<Row>, StorageError> {
     Ok(rows)
 }
 
-/// The rows by name, with numbers for labels; a label that is not among the classes.
-fn table(
-    mut rows: Vec<Row>,
-    classes: &[String],
-) -> Result<HashMap<String, Vec<(String, String)>>, String> {
+/// The rows by name, with numbers for labels, and the numbers of texts; a label that is not among the classes.
+fn table(mut rows: Vec<Row>, classes: &[String]) -> Result<Table, String> {
     let label =
         |row: &Row| row.1.iter().find(|(column, _)| column == LABEL).map(|(_, l)| l.clone());
     let labels: BTreeSet<String> = rows.iter().filter_map(label).collect();
@@ -255,7 +266,8 @@ fn table(
         };
         row.1.push((CLASS_NUMBER.to_owned(), number));
     }
-    Ok(rows.into_iter().collect())
+    let are_texts = !classes.is_empty() || !are_numbers;
+    Ok((rows.into_iter().collect(), if are_texts { order } else { HashMap::new() }))
 }
 
 /// A whole number as it is, or without its fraction of zeros.

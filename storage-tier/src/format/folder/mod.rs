@@ -129,6 +129,10 @@ impl Format for Folder {
     fn is_of_files(&self) -> bool {
         true
     }
+
+    fn classes(&self, place: &Place) -> Result<Vec<String>, StorageError> {
+        Ok(self.listing(place)?.labels.classes())
+    }
 }
 
 // === impl Listing ===

@@ -24,6 +24,9 @@ use crate::{DatasetConfig, StorageError};
 use footer::Footer;
 use unpack::RowGroup;
 
+/// The column whose classes are those of a dataset.
+const LABEL: &str = "label";
+
 /// Bytes of a number in ASCII, at most.
 const NUMBER_BYTES: u64 = 26;
 /// What a repeated value is taken to have where the footer does not say it.
@@ -106,6 +109,16 @@ impl Format for Parquet {
 
     fn is_of_files(&self) -> bool {
         false
+    }
+
+    /// Those of the column `label`, as the hub writes it.
+    fn classes(&self, place: &Place) -> Result<Vec<String>, StorageError> {
+        let object = place.open()?;
+        let version = Version::of(&*object).digest();
+        let footer = self.footer(place, &*object, version)?;
+        let label = footer.columns.fields.iter().find(|column| column.name == LABEL);
+        let classes = label.and_then(|column| column.classes.clone());
+        Ok(classes.map(|(_, names)| names).unwrap_or_default())
     }
 }
 

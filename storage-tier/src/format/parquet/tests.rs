@@ -35,6 +35,16 @@ fn only_the_columns_named_are_read_and_one_that_is_not_there_is_told() {
 }
 
 #[test]
+fn the_hubs_classes_of_the_label_are_those_of_the_dataset() {
+    let of = |name: &str| {
+        let place = Place::of_file(&fixtures::data().join("parquet").join(name));
+        parquet().classes(&place).unwrap()
+    };
+    assert_eq!(of("hub.parquet"), ["cat", "dog", "a horse, grey"]);
+    assert!(of("encodings.parquet").is_empty());
+}
+
+#[test]
 fn files_of_pyarrow_give_what_it_reads_of_them() {
     fixtures::hold(&parquet(), "parquet", &fixtures::data());
 }
