@@ -11,7 +11,8 @@ import tempfile
 import threading
 import time
 
-PROTO = pathlib.Path(__file__).parents[2] / "proto" / "proto"
+# The folder of the files themselves: a package `headwater` may be installed.
+PROTO = pathlib.Path(__file__).parents[2] / "proto" / "proto" / "headwater" / "v1"
 # Samples of one request.
 AT_ONCE = 1024
 ANSWER_BYTES_MAX = 64 << 20
@@ -35,8 +36,8 @@ def services():
 
     if str(PROTO) not in sys.path:
         sys.path.insert(0, str(PROTO))
-    storage = grpc.protos_and_services("headwater/v1/storage.proto")
-    return storage, grpc.protos_and_services("headwater/v1/identity.proto")
+    storage = grpc.protos_and_services("storage.proto")
+    return storage, grpc.protos_and_services("identity.proto")
 
 
 class Node:

@@ -59,6 +59,7 @@ def parquet(path: Path, _column):
     served = {path: field_name(path, leaves, paths) for path, leaf in zip(paths, leaves) if is_served(leaf)}
     served = {path: name for path, name in served.items() if name is not None}
     classes = class_names(file.schema_arrow.metadata or {})
+    read = 0
     for batch in file.iter_batches(batch_size=1024, columns=sorted({path[0] for path in served}) or None):
         columns = {}
         for path, name in served.items():
@@ -69,6 +70,9 @@ def parquet(path: Path, _column):
                 columns[f"{name}.name"] = [None if at is None else classes[path][at].encode() for at in number]
         for row in range(batch.num_rows):
             yield {name: values[row] for name, values in columns.items() if values[row] is not None}
+        read += batch.num_rows
+    if read != file.metadata.num_rows:
+        raise ValueError(f"{read} rows of {file.metadata.num_rows}")
 
 
 def leaf_paths(fields, above=()):

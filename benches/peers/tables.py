@@ -113,7 +113,8 @@ def child(side: str) -> None:
         except table_readers.Unruled as unruled:
             answer = {"unruled": str(unruled)}
         except BaseException as error:
-            answer = {"error": reason(error)}
+            # What is no word of the node is a fault of this program.
+            answer = {"fault" if side == "headwater" else "error": reason(error)}
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -141,9 +142,11 @@ def compare(sides: "dict[str, Side]", task: dict) -> "tuple[str, str]":
     with tempfile.TemporaryDirectory() as folder:
         to = {name: str(Path(folder) / name) for name in sides}
         ours, theirs = (side.ask(**task, to=to[name]) for name, side in sides.items())
+        if "fault" in ours:
+            sys.exit(f"{task['path']}: {ours['fault']}")
         if "unruled" in theirs:
-            served = "refused by headwater" if "error" in ours else "served by headwater"
-            return ("no rule, " + served) if not ours.get("fatal") else judged(ours, {}, library), ours.get("error") or theirs["unruled"]
+            verdict = f"no rule, {'refused' if 'error' in ours else 'served'} by headwater"
+            return judged(ours, {}, library) if ours.get("fatal") else verdict, ours.get("error") or theirs["unruled"]
         verdict = judged(ours, theirs, library)
         if verdict == "refused by headwater only":
             return ("refused late by headwater only" if ours.get("late") else verdict), ours["error"]
