@@ -34,11 +34,19 @@ def parquet_table():
         return [None if number % 7 == 3 else value for number, value in enumerate(values)]
 
     numbers = range(ROWS)
-    whole = {f"{sign}int{bits}": [DRAW.randrange(2**bits) for _ in numbers] for sign, bits in itertools.product(["u"], [8, 16, 32, 64])}
-    signed = {f"int{bits}": [DRAW.randrange(-(2 ** (bits - 1)), 2 ** (bits - 1)) for _ in numbers] for bits in [8, 16, 32, 64]}
+    whole = {
+        f"{sign}int{bits}": [DRAW.randrange(2**bits) for _ in numbers]
+        for sign, bits in itertools.product(["u"], [8, 16, 32, 64])
+    }
+    signed = {
+        f"int{bits}": [DRAW.randrange(-(2 ** (bits - 1)), 2 ** (bits - 1)) for _ in numbers] for bits in [8, 16, 32, 64]
+    }
     columns = {name: pyarrow.array(or_null(values), name) for name, values in (whole | signed).items()}
     floats = [0.0, -0.0, 1e-45, 3.4e38, float("nan"), float("inf"), -float("inf"), 0.1, 1 / 3]
-    columns |= {name: pyarrow.array(or_null([floats[n % 9] * (1 + n // 9) for n in numbers]), name) for name in ["float32", "float64"]}
+    columns |= {
+        name: pyarrow.array(or_null([floats[n % 9] * (1 + n // 9) for n in numbers]), name)
+        for name in ["float32", "float64"]
+    }
     columns["float16"] = pyarrow.array(numpy.arange(ROWS).astype("f2"))
     texts = [f"é{number % 11}" * (number % 5) for number in numbers]
     for kind in ["string", "large_string", "binary", "large_binary", "string_view", "binary_view"]:
@@ -48,24 +56,36 @@ def parquet_table():
     columns["words"] = pyarrow.array(or_null(texts)).dictionary_encode()
     columns["null"] = pyarrow.nulls(ROWS)
     for unit in ["s", "ms", "us", "ns"]:
-        columns[f"timestamp_{unit}"] = pyarrow.array(or_null([number * 10**9 - 7 for number in numbers]), pyarrow.timestamp(unit))
-        columns[f"zone_{unit}"] = pyarrow.array(or_null([number * 10**9 for number in numbers]), pyarrow.timestamp(unit, "Asia/Tokyo"))
+        columns[f"timestamp_{unit}"] = pyarrow.array(
+            or_null([number * 10**9 - 7 for number in numbers]), pyarrow.timestamp(unit)
+        )
+        columns[f"zone_{unit}"] = pyarrow.array(
+            or_null([number * 10**9 for number in numbers]), pyarrow.timestamp(unit, "Asia/Tokyo")
+        )
         columns[f"duration_{unit}"] = pyarrow.array(or_null(list(numbers)), pyarrow.duration(unit))
     columns["date32"] = pyarrow.array(or_null([number - 100 for number in numbers]), pyarrow.date32())
-    columns["date64"] = pyarrow.array(or_null([datetime.date(1960, 1, 1 + number % 28) for number in numbers]), pyarrow.date64())
+    columns["date64"] = pyarrow.array(
+        or_null([datetime.date(1960, 1, 1 + number % 28) for number in numbers]), pyarrow.date64()
+    )
     columns |= {f"time_{unit}": pyarrow.array(or_null(list(numbers)), pyarrow.time32(unit)) for unit in ["s", "ms"]}
     columns |= {f"time_{unit}": pyarrow.array(or_null(list(numbers)), pyarrow.time64(unit)) for unit in ["us", "ns"]}
     for digits in [5, 15, 30]:
         values = [decimal.Decimal(number).scaleb(-2) for number in numbers]
         columns[f"decimal_{digits}"] = pyarrow.array(or_null(values), pyarrow.decimal128(digits, 2))
     columns["uuid"] = pyarrow.array([uuid.UUID(int=number).bytes for number in numbers], pyarrow.uuid())
-    columns["list"] = pyarrow.array(or_null([list(range(number % 4)) for number in numbers]), pyarrow.list_(pyarrow.int32()))
+    columns["list"] = pyarrow.array(
+        or_null([list(range(number % 4)) for number in numbers]), pyarrow.list_(pyarrow.int32())
+    )
     columns["vector"] = pyarrow.array([[number, 1.5] for number in numbers], pyarrow.list_(pyarrow.float32(), 2))
-    columns["map"] = pyarrow.array([[("a", number)] for number in numbers], pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    columns["map"] = pyarrow.array(
+        [[("a", number)] for number in numbers], pyarrow.map_(pyarrow.string(), pyarrow.int64())
+    )
     points = [{"x": number, "y": None if number % 5 == 0 else {"z": str(number)}} for number in numbers]
     columns["point"] = pyarrow.array(or_null(points))
     columns["image"] = pyarrow.array([{"bytes": jpeg(number), "path": f"{number}.jpg"} for number in numbers])
-    columns["image_null"] = pyarrow.array(or_null([{"bytes": jpeg(number), "path": None} for number in numbers]), columns["image"].type)
+    columns["image_null"] = pyarrow.array(
+        or_null([{"bytes": jpeg(number), "path": None} for number in numbers]), columns["image"].type
+    )
     return pyarrow.table(columns)
 
 
@@ -81,7 +101,13 @@ def parquet(folder: Path) -> None:
     for codec in ["none", "snappy", "gzip", "brotli", "lz4", "zstd"]:
         for page in ["1.0", "2.0"]:
             write(f"{codec}-v{page[0]}", compression=codec, data_page_version=page, row_group_size=77)
-            write(f"{codec}-v{page[0]}-plain", compression=codec, data_page_version=page, use_dictionary=False, data_page_size=300)
+            write(
+                f"{codec}-v{page[0]}-plain",
+                compression=codec,
+                data_page_version=page,
+                use_dictionary=False,
+                data_page_size=300,
+            )
     for version in ["1.0", "2.4", "2.6"]:
         whole = [name for name in table.column_names if not name.endswith("_ns")]
         write(f"version-{version}", table.select(whole), version=version)
@@ -106,7 +132,11 @@ def parquet(folder: Path) -> None:
     }
     for (name, (columns, encoding)), page in itertools.product(encodings.items(), ["1.0", "2.0"]):
         table_of = table.select([column for column in columns if column != "int8" or encoding != "BYTE_STREAM_SPLIT"])
-        options = {"column_encoding": {column: encoding for column in columns}, "use_dictionary": False, "data_page_version": page}
+        options = {
+            "column_encoding": {column: encoding for column in columns},
+            "use_dictionary": False,
+            "data_page_version": page,
+        }
         write(f"encoding-{name}-v{page[0]}", table_of, compression="zstd", data_page_size=120, **options)
     write("empty-between", table.slice(0, 10))
     with pyarrow.parquet.ParquetWriter(folder / "empty-between.parquet", table.schema) as writer:
@@ -114,11 +144,23 @@ def parquet(folder: Path) -> None:
             writer.write_table(table.slice(0, size), row_group_size=max(size, 1))
     features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
     hub = pyarrow.table({"image": table["image"], "label": pyarrow.array([n % 4 - 1 for n in range(ROWS)])})
-    write("hub", hub.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})}), row_group_size=100)
-    write("names", pyarrow.table({"a.b": [1, 2], "": ["x", "y"], "ü": [True, None], "path": ["p", "q"], "bytes": [b"1", b"2"]}))
+    write(
+        "hub",
+        hub.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})}),
+        row_group_size=100,
+    )
+    write(
+        "names",
+        pyarrow.table({"a.b": [1, 2], "": ["x", "y"], "ü": [True, None], "path": ["p", "q"], "bytes": [b"1", b"2"]}),
+    )
     required = pyarrow.schema([pyarrow.field("n", pyarrow.int32(), False), pyarrow.field("t", pyarrow.string(), False)])
     write("required", pyarrow.table({"n": pyarrow.array([1, 2, 3], pyarrow.int32()), "t": ["a", "b", ""]}, required))
-    write("large-values", pyarrow.table({"blob": [DRAW.randbytes(3 << 20), b"", DRAW.randbytes(1 << 20)]}), compression="snappy")
+    write(
+        "large-values",
+        pyarrow.table({"blob": [DRAW.randbytes(3 << 20), b"", DRAW.randbytes(1 << 20)]}),
+        compression="snappy",
+    )
+    write("long-texts", pyarrow.table({"text": ["x" * 9_000_000] * 3}), compression="zstd")
 
 
 # === Records ===
@@ -130,15 +172,26 @@ def mds(folder: Path) -> None:
     numbers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)] + ["float16", "float32", "float64"]
     columns = {"bytes": "bytes", "str": "str", "json": "json", "int": "int"} | {name: name for name in numbers}
     columns |= {"str_int": "str_int", "str_float": "str_float", "str_decimal": "str_decimal", "ndarray": "ndarray"}
-    columns |= {f"ndarray_{kind}": f"ndarray:{kind}" for kind in numbers} | {"typed": "ndarray:int16:2,3", "one": "ndarray:float32:1"}
+    columns |= {f"ndarray_{kind}": f"ndarray:{kind}" for kind in numbers} | {
+        "typed": "ndarray:int16:2,3",
+        "one": "ndarray:float32:1",
+    }
 
     def sample(number):
         whole = {name: numpy.dtype(name).type((number * 37) % 100) for name in numbers}
         arrays = {f"ndarray_{kind}": (numpy.arange(number + 1) % 100).astype(kind).reshape(-1, 1) for kind in numbers}
         array = numpy.arange(number * 2 + 2, dtype=numbers[number % 11]).reshape((2, -1) if number % 2 else (-1,))
-        floats = {"float16": numpy.float16(number / 7), "float32": numpy.float32(number / 7), "float64": numpy.float64(number / 7)}
+        floats = {
+            "float16": numpy.float16(number / 7),
+            "float32": numpy.float32(number / 7),
+            "float64": numpy.float64(number / 7),
+        }
         texts = {"bytes": jpeg(number), "str": f"é{number}", "json": {"a": [number, None, "é"]}, "int": number - 5}
-        digits = {"str_int": 10**30 + number, "str_float": number / 3, "str_decimal": decimal.Decimal(number).scaleb(-3)}
+        digits = {
+            "str_int": 10**30 + number,
+            "str_float": number / 3,
+            "str_decimal": decimal.Decimal(number).scaleb(-3),
+        }
         fixed = {"typed": numpy.full((2, 3), number, "i2"), "one": numpy.full((1,), number / 3, "f4")}
         return whole | floats | texts | digits | fixed | arrays | {"ndarray": array}
 
@@ -228,7 +281,10 @@ def raw_records(path: Path, records: "list[bytes]") -> None:
 
 
 def lines(folder: Path) -> None:
-    rows = [["file", "label", "text"]] + [[f"{n}.jpg", str(n % 10), t] for n, t in enumerate(["plain", "a,b", 'a "quoted" one', "two\nlines", "", "é", " space "])]
+    rows = [["file", "label", "text"]] + [
+        [f"{n}.jpg", str(n % 10), t]
+        for n, t in enumerate(["plain", "a,b", 'a "quoted" one', "two\nlines", "", "é", " space "])
+    ]
     quoted = "\r\n".join(",".join('"' + value.replace('"', '""') + '"' for value in row) for row in rows)
     texts = {
         "quoted.csv": quoted + "\r\n",
@@ -241,7 +297,10 @@ def lines(folder: Path) -> None:
         "carriage.csv": "a,b\r1,2\r3,4\r",
         "blank-line-quoted.csv": 'a\n""\nx\n',
         "tabs.tsv": "a\tb\n1\tx y\n2\t\n",
-        "lines.jsonl": "".join(json.dumps({"n": n, "t": "é\u2028" * n, "l": [n, None], "f": n / 3, "o": {"a": n}, "x": None}) + "\n" for n in range(20)),
+        "lines.jsonl": "".join(
+            json.dumps({"n": n, "t": "é\u2028" * n, "l": [n, None], "f": n / 3, "o": {"a": n}, "x": None}) + "\n"
+            for n in range(20)
+        ),
         "escapes.jsonl": '{"a": "\\ud83d\\ude00 \\u0000 \\/", "b": 1e400, "c": -0, "d": true}\n\n{"a": ""}',
         "half-pair.jsonl": '{"a": "\\ud83d"}\n',
         "nan.jsonl": '{"a": NaN}\n',

@@ -1,8 +1,9 @@
-"""All samples of a dataset out of a storage node of its own: `headwater storage`, asked over gRPC as in docs/wire-format.md.
+"""All samples of a dataset out of a storage node of its own: `headwater storage`, asked over gRPC.
 
-Needs grpcio and grpcio-tools. The protocol is read from proto/ when it is needed.
+Needs grpcio and grpcio-tools, which read the protocol from proto/.
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,8 @@ import time
 PROTO = pathlib.Path(__file__).parents[2] / "proto" / "proto" / "headwater" / "v1"
 # Samples of one request.
 AT_ONCE = 1024
+# What it is refused for is logged in words.
+LOG = os.environ | {"HEADWATER_LOG": "warn,headwater_storage::service=debug"}
 ANSWER_BYTES_MAX = 64 << 20
 
 
@@ -50,10 +53,19 @@ class Node:
         self.folder = tempfile.TemporaryDirectory(prefix="headwater-tables-")
         # An inline table of TOML has the strings and lists of JSON.
         table = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in dataset.items())
-        command = [program, "storage", "--listen", "127.0.0.1:0", "--index-dir", self.folder.name, "--dataset", f"{{{table}}}"]
+        command = [
+            program,
+            "storage",
+            "--listen",
+            "127.0.0.1:0",
+            "--index-dir",
+            self.folder.name,
+            "--dataset",
+            f"{{{table}}}",
+        ]
         command += ["--set", f'storage.cache=[{{dir="{self.folder.name}", bytes={4 << 30}}}]']
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen(command, text=True, errors="replace", cwd=self.folder.name, **pipes)
+        self.process = subprocess.Popen(command, text=True, errors="replace", cwd=self.folder.name, env=LOG, **pipes)
         self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr), daemon=True)
         self.reader.start()
 
@@ -110,7 +122,8 @@ class Node:
                 self.check_alive()
                 if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise Fatal("hang at a read") from error
-                raise Late(f"{error.code().name}: {error.details()}") from error
+                refused = [line.partition(" error=")[2].strip() for line in self.said if "request is refused" in line]
+                raise Late(refused[-1] if refused else f"{error.code().name}: {error.details()}") from error
 
     def read(self, channel, most: int):
         (messages, stubs), (who, identity) = services()

@@ -50,14 +50,14 @@ def same(ours: bytes, theirs) -> bool:
 # === Parquet ===
 
 
-def parquet(path: Path, _column):
+def parquet(path: Path, column: "str | None"):
     import pyarrow.parquet
 
     file = pyarrow.parquet.ParquetFile(path)
     leaves = [file.schema.column(number) for number in range(len(file.schema))]
     paths = list(leaf_paths(file.schema_arrow))
     served = {path: field_name(path, leaves, paths) for path, leaf in zip(paths, leaves) if is_served(leaf)}
-    served = {path: name for path, name in served.items() if name is not None}
+    served = {path: name for path, name in served.items() if name is not None and column in (None, name)}
     classes = class_names(file.schema_arrow.metadata or {})
     read = 0
     for batch in file.iter_batches(batch_size=1024, columns=sorted({path[0] for path in served}) or None):
@@ -66,13 +66,29 @@ def parquet(path: Path, _column):
             array = batch.column(batch.schema.names.index(path[0]))
             columns[name] = list(cells(inner(array, path[1:])))
             if path in classes:
-                number = [None if value is None or not 0 <= value < len(classes[path]) else value for value in columns[name]]
+                number = [
+                    None if value is None or not 0 <= value < len(classes[path]) else value for value in columns[name]
+                ]
                 columns[f"{name}.name"] = [None if at is None else classes[path][at].encode() for at in number]
         for row in range(batch.num_rows):
             yield {name: values[row] for name, values in columns.items() if values[row] is not None}
         read += batch.num_rows
-    if read != file.metadata.num_rows:
-        raise ValueError(f"{read} rows of {file.metadata.num_rows}")
+    rows = sum(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups))
+    if read != rows:
+        raise ValueError(f"{read} rows of {rows}")
+
+
+def parquet_columns(path: Path) -> "list[str]":
+    """Names of the columns that are served."""
+    import pyarrow.parquet
+
+    file = pyarrow.parquet.ParquetFile(path)
+    leaves, paths = (
+        [file.schema.column(number) for number in range(len(file.schema))],
+        list(leaf_paths(file.schema_arrow)),
+    )
+    names = [field_name(path, leaves, paths) for path, leaf in zip(paths, leaves) if is_served(leaf)]
+    return [name for name in names if name is not None]
 
 
 def leaf_paths(fields, above=()):
@@ -134,7 +150,8 @@ def cells(array):
         array = array.dictionary_decode()
     kind = array.type
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return (None if value is None else value.encode() for value in array.to_pylist())
+        # They may be no UTF-8, which only the conversion to Python minds.
+        return iter(array.cast(pyarrow.large_string()).view(pyarrow.large_binary()).to_pylist())
     if types.is_date64(kind):
         return (None if value is None else value // 86_400_000 for value in array.cast(pyarrow.int64()).to_pylist())
     if types.is_temporal(kind):
@@ -156,8 +173,10 @@ def cells(array):
 class Rows:
     """Arrays cut along their first axis."""
 
-    def __init__(self, arrays: "dict[str, typing.Any]") -> None:
+    def __init__(self, arrays: "dict[str, typing.Any]", of_bytes: bool = False) -> None:
         self.arrays, self.count = arrays, min(array.shape[0] for array in arrays.values())
+        # Elements are arrays of bytes, each of a length of its own.
+        self.of_bytes = of_bytes
 
     def __iter__(self):
         for start in range(0, self.count, BLOCK):
@@ -165,7 +184,8 @@ class Rows:
             for number in range(min(BLOCK, self.count - start)):
                 row = {}
                 for name, block in blocks.items():
-                    row.update(row_fields(name, block[number]))
+                    value = block[number]
+                    row.update(row_fields(name, value.tobytes() if self.of_bytes else value))
                 yield row
 
 
@@ -175,7 +195,7 @@ def row_fields(name: str, value) -> dict:
     if isinstance(value, str):
         return {name: value.encode()}
     if isinstance(value, bytes):
-        return {name: value.rstrip(b"\0")}
+        return {name: bytes(value)}
     array = numpy.asarray(value)
     kind = array.dtype
     if kind.hasobject or kind.names:
@@ -207,8 +227,12 @@ def npy(path: Path, _column):
 def hdf5(path: Path, column: "str | None"):
     import h5py
 
-    file = h5py.File(path, "r")
-    return Rows({column: file[column]})
+    array = h5py.File(path, "r")[column]
+    kind = array.id.get_type()
+    if isinstance(kind, h5py.h5t.TypeOpaqueID):
+        # Whatever the writer's tag says of them, they are bytes.
+        return Rows({column: array[:].view(f"V{kind.get_size()}")})
+    return Rows({column: array}, h5py.check_vlen_dtype(array.dtype) == "u1" and array.ndim == 1)
 
 
 def hdf5_arrays(path: Path) -> "list[str]":
@@ -217,7 +241,9 @@ def hdf5_arrays(path: Path) -> "list[str]":
 
     found = []
     with h5py.File(path, "r") as file:
-        file.visititems(lambda name, node: found.append(name) if isinstance(node, h5py.Dataset) and node.shape else None)
+        file.visititems(
+            lambda name, node: found.append(name) if isinstance(node, h5py.Dataset) and node.shape else None
+        )
     return found
 
 
@@ -295,12 +321,13 @@ def mds(path: Path, _column):
             shard = reader.from_json(folder, None, entry)
             for number in range(len(shard)):
                 data, row = shard.get_sample_data(number), {}
+                encodings = dict(zip(shard.column_names, shard.column_encodings))
                 for column, value in shard.decode_sample(data).items():
                     if isinstance(value, numpy.ndarray):
                         file = io.BytesIO()
                         numpy.save(file, value)
                         row[column] = file.getvalue()
-                    elif isinstance(value, (int, numpy.generic)) and "str" not in entry["column_encodings"][shard.column_names.index(column)]:
+                    elif isinstance(value, (int, numpy.generic)) and "str" not in encodings[column]:
                         row[column] = value
                     else:
                         row[column] = tools.raw_field(shard, data, column)
@@ -308,7 +335,8 @@ def mds(path: Path, _column):
 
 
 def opened_text(path: Path):
-    return gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix == ".gz" else path.open(encoding="utf-8-sig", newline="")
+    opened = gzip.open if path.suffix == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def lines_of_values(path: Path, _column):
@@ -334,8 +362,9 @@ def lines_of_json(path: Path, _column):
             yield {name: value for name, value in values.items() if value != Json(None)}
 
 
+# For each format its library, a reader, and what lists the columns.
 READERS = {
-    "parquet": ("pyarrow", parquet, None),
+    "parquet": ("pyarrow", parquet, parquet_columns),
     "hdf5": ("h5py", hdf5, hdf5_arrays),
     "zarr": ("zarr", zarr_folder, zarr_arrays),
     "mds": ("streaming", mds, None),

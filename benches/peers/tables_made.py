@@ -3,8 +3,8 @@
 
     benches/peers/tables_made.py FOLDER
 
-The same versions of the libraries write the same values. `tables.py` compares what Headwater reads of them. A combination that
-a library does not have is named and left out.
+The same versions of the libraries write the same values. `tables.py` compares what Headwater reads of them. A
+combination that a library does not have is named and left out.
 """
 
 import argparse
