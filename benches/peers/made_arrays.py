@@ -278,7 +278,6 @@ def zarr_arrays(folder: Path, version: int) -> None:
     write("texts", numpy.array(["a", "", "é", "longer text"] * 5, dtype="U12"))
     write("latin", LATIN)
     write("bytes", numpy.array([b"a", b"", b"\0b", b"longer"] * 5, dtype="S6"))
-    write("objects", numpy.array(["a", "", "é", "x" * 40] * 5, dtype=object))
     write("strings", numpy.array(["a", "", "é", "x" * 40] * 5, dtype=numpy.dtypes.StringDType()))
     write("times", numpy.arange(20).astype("<M8[s]"))
     write("durations", numpy.arange(20).astype("<m8[ms]"))
