@@ -9,14 +9,13 @@ default settings. A file counts if its ending or its first bytes are those of JP
 """
 
 import argparse
-import collections
 import hashlib
 import json
-import select
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from sides import Report, Side, judged, reason
 
 ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".jpe": "JPEG", ".jfif": "JPEG", ".png": "PNG", ".webp": "WebP"}
 ENDINGS |= {".gif": "GIF", ".bmp": "BMP", ".dib": "BMP", ".tif": "TIFF", ".tiff": "TIFF", ".ppm": "PNM", ".pgm": "PNM", ".pbm": "PNM"}
@@ -65,58 +64,24 @@ def child(side: str) -> None:
             if task.get("to"):
                 Path(task["to"]).write_bytes(pixels.tobytes())
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+            answer = {"error": reason(error)}
         print(json.dumps(answer), flush=True)
 
 
-class Side:
-    """A process that decodes, started again after each end."""
-
-    def __init__(self, name: str, seconds: float) -> None:
-        self.name, self.seconds, self.process = name, seconds, None
-
-    def ask(self, path: Path, to: "Path | None" = None) -> dict:
-        if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, __file__, "--child", self.name]
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
-        self.process.stdin.write(json.dumps({"path": str(path), "to": to and str(to)}) + "\n")
-        self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], self.seconds)
-        line = self.process.stdout.readline() if ready else ""
-        if line:
-            return json.loads(line)
-        how = "crash" if ready else "hang"
-        self.process.kill()
-        self.process.wait()
-        return {"error": how, "fatal": how}
-
-
-def difference(sides: "list[Side]", path: Path) -> str:
+def difference(sides: "dict[str, Side]", path: Path) -> str:
     """By how much the pixels of two sides differ."""
     import numpy
 
     with tempfile.TemporaryDirectory() as folder:
         held = []
-        for side in sides:
-            to = Path(folder) / side.name
-            side.ask(path, to)
+        for name, side in sides.items():
+            to = Path(folder) / name
+            side.ask(path=str(path), to=str(to))
             held.append(numpy.frombuffer(to.read_bytes(), numpy.uint8).astype(int))
         if len(held[0]) != len(held[1]):
             return "other sizes"
         apart = abs(held[0] - held[1])
         return f"{numpy.count_nonzero(apart)} of {len(apart)} values, by {apart.max()} at most"
-
-
-def judged(ours: dict, theirs: dict) -> str:
-    if ours.get("fatal") or theirs.get("fatal"):
-        return f"{ours.get('fatal') or theirs['fatal']} of {'headwater' if ours.get('fatal') else 'Pillow'}"
-    if "error" in ours:
-        return "refused by both" if "error" in theirs else "refused by headwater only"
-    if "error" in theirs:
-        return "refused by Pillow only"
-    return "equal" if ours == theirs else "different"
 
 
 def main() -> None:
@@ -129,32 +94,17 @@ def main() -> None:
     if given.child:
         return child(given.child)
     files = sorted({path for folder in given.folders for path in folder.rglob("*") if path.is_file()})
-    sides = [Side(name, given.seconds) for name in SIDES]
-    counts, listed = collections.Counter(), collections.defaultdict(list)
+    sides = {name: Side([sys.executable, __file__, "--child", name], given.seconds) for name in SIDES}
+    report = Report()
     for path in files:
         form = form_of(path)
         if form is None:
             continue
-        ours, theirs = (side.ask(path) for side in sides)
-        verdict = judged(ours, theirs)
-        counts[form, verdict] += 1
-        if verdict == "different":
-            listed[verdict].append(f"{path}: {difference(sides, path)}")
-        elif verdict not in ("equal", "refused by both"):
-            listed[verdict].append(f"{path}: {ours.get('error') or theirs.get('error')}")
-    verdicts = sorted({verdict for _, verdict in counts}, key=lambda verdict: (verdict != "equal", verdict))
-    print("| format | images | " + " | ".join(verdicts) + " |")
-    print("| --- " * (len(verdicts) + 2) + "|")
-    for form in sorted({form for form, _ in counts}):
-        row = [counts[form, verdict] for verdict in verdicts]
-        print(f"| {form} | {sum(row)} | " + " | ".join(map(str, row)) + " |")
-    for verdict, lines in listed.items():
-        print(f"\n{verdict}:")
-        print("\n".join(lines[: given.list]))
-        if len(lines) > given.list:
-            print(f"and {len(lines) - given.list} more")
-    bad = [verdict for verdict in verdicts if verdict == "different" or "of headwater" in verdict]
-    sys.exit(1 if bad else 0)
+        ours, theirs = (side.ask(path=str(path)) for side in sides.values())
+        verdict = judged(ours, theirs, "Pillow")
+        why = difference(sides, path) if verdict == "different" else ours.get("error") or theirs.get("error")
+        report.add(form, verdict, path, why)
+    sys.exit(report.print("images", given.list))
 
 
 if __name__ == "__main__":
