@@ -2,9 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use headwater_core::{Manifest, ShardEntry};
+use headwater_proto::v1::{self, Message as _};
 use headwater_storage::{Storage, StorageConfig, StorageError, listen, serve};
 use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient, StorageFailure};
+
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Body as _;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
 
 use crate::support::{Node, client_config, config, sentence, shard, tar};
 
@@ -44,6 +53,25 @@ async fn the_manifest_is_the_one_that_the_node_has() {
     let manifest = client.manifest("d").await.unwrap();
     assert_eq!(Some(&manifest), storage.manifests().next());
     assert_eq!((manifest.samples(), manifest.shards()[0].name.as_str()), (5, "a.tar"));
+}
+
+/// gRPC in C takes an empty frame after the head of an error for a fault of the connection, and loses the error.
+#[tokio::test]
+async fn an_error_ends_with_the_head_of_its_answer() {
+    let setup = setup(&[shard(0, 1, 10)], |_| {}).await;
+    let address = &setup.node.address;
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let asked = v1::ManifestRequest { dataset: "other".to_owned() }.encode_to_vec();
+    let message = [&[0][..], &(asked.len() as u32).to_be_bytes(), &asked].concat();
+    let request = Request::post(format!("http://{address}/headwater.v1.Storage/GetManifest"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Full::new(Bytes::from(message)));
+    let answer = sender.send_request(request.unwrap()).await.unwrap();
+    assert_eq!(answer.headers()["grpc-status"], "5");
+    assert!(answer.body().is_end_stream());
 }
 
 #[tokio::test]

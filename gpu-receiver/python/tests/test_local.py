@@ -58,7 +58,7 @@ def left_in(runtime) -> list[str]:
 
 def test_a_loader_has_the_classes_of_its_datasets(folder):
     with load(folder) as loader:
-        assert loader.classes == sorted({path.parent.name for path in folder.glob("*/*.jpg")})
+        assert loader.classes == sorted(path.name for path in folder.iterdir())
     with load(SHARD) as loader:
         assert loader.classes is None
 

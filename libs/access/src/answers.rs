@@ -174,6 +174,12 @@ impl HttpBody for Answer {
         }
         Poll::Ready(frame)
     }
+
+    /// An answer without a message, as of an error, ends with its head. Clients in C take an empty frame after it for a
+    /// fault of the connection.
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
 }
 
 impl Drop for Answer {

@@ -12,6 +12,7 @@ mod fixtures;
 mod folder;
 #[cfg(feature = "format-hdf5")]
 mod hdf5;
+mod json;
 mod kind;
 mod lines;
 #[cfg(feature = "format-mds")]

@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::files::{Files, USUAL_TABLES};
 use super::{CLASS_NAME, CLASS_NUMBER};
 use crate::StorageError;
+use crate::format::json;
 use crate::source::Place;
 
 /// The value of `labels` that wants none.
@@ -224,8 +225,7 @@ fn json_rows(place: &Place, text: &[u8]) -> Result<Vec<Row>, StorageError> {
             continue;
         }
         let place_of = format!("line {}", at + 1);
-        let parsed: Result<serde_json::Map<String, serde_json::Value>, _> =
-            serde_json::from_slice(line);
+        let parsed: Result<serde_json::Map<String, serde_json::Value>, _> = json::parsed(line);
         let mut object = parsed.map_err(|error| broken(place, &place_of, &error.to_string()))?;
         let Some(serde_json::Value::String(name)) = object.remove(FILE_NAME) else {
             return Err(broken(place, &place_of, "has no text `file_name`"));

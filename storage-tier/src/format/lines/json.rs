@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
-use serde::de::IgnoredAny;
+use crate::format::json;
 
 /// Names and values of an object: strings decoded, all other values as their text; `null` is none.
 ///
 /// # Errors
 /// The line is no JSON object; says what is wrong in one sentence.
 pub(super) fn fields(line: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
-    let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
-    serde_json::from_str::<IgnoredAny>(text).map_err(|error| error.to_string())?;
+    std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
+    let plain = json::plain(line).map_err(|error| error.to_string())?;
+    let text = std::str::from_utf8(&plain).map_err(|error| error.to_string())?;
     if !text.trim_start().starts_with('{') {
         return Err("it is no JSON object".to_owned());
     }
@@ -106,6 +107,15 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         assert!(fields(b"{}").unwrap().is_empty());
+    }
+
+    /// Python's `json` writes such numbers.
+    #[test]
+    fn numbers_that_json_does_not_have_are_their_names() {
+        let found = fields(br#"{"score": NaN, "most": -Infinity, "text": "NaN \" NaN"}"#).unwrap();
+        let expected = [("score", &b"NaN"[..]), ("most", b"-Infinity"), ("text", b"NaN \" NaN")];
+        let found: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), &value[..])).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -17,11 +17,10 @@ use super::thrift::{self, Met};
 
 /// Rows that are taken out of a page at once.
 const BATCH_ROWS: usize = 32;
-/// How much larger than its bytes a page may become, beside [`PAGE_BYTES_FREE`]: more than gzip can,
-/// and more than images or text do in any other compression.
+/// How much larger than its bytes a page may become, beside [`PAGE_BYTES_FREE`]: more than gzip can.
 const PAGE_GROWTH_MAX: u64 = 1100;
-/// What a page may become in any case.
-const PAGE_BYTES_FREE: u64 = 4 << 20;
+/// What a page may become in any case: as a chunk of an array.
+const PAGE_BYTES_FREE: u64 = 256 << 20;
 
 /// A column of a row group.
 pub(super) enum Cells {
@@ -59,7 +58,8 @@ impl Cells {
         chunk: Bytes,
         rows: u32,
     ) -> Result<Self, String> {
-        check_pages(&chunk, column.compression())?;
+        let mistaken = check_pages(&chunk, column.compression())?;
+        let chunk = if mistaken.is_empty() { chunk } else { switched_on(&chunk, &mistaken) };
         let descriptor = column.column_descr_ptr();
         let unsigned = matches!(
             descriptor.converted_type(),
@@ -161,17 +161,29 @@ impl<T: DataType> Values<T> {
     }
 }
 
+/// The same bytes with switches on that are off.
+fn switched_on(chunk: &[u8], places: &[usize]) -> Bytes {
+    const KIND: u8 = 0x0f;
+    const ON: u8 = 1;
+    let mut chunk = chunk.to_vec();
+    places.iter().for_each(|&at| chunk[at] = chunk[at] & !KIND | ON);
+    chunk.into()
+}
+
 /// Holds the sizes in all pages' heads against the bytes that there are, before memory is taken for
-/// what they say.
-fn check_pages(chunk: &[u8], compression: Compression) -> Result<(), String> {
-    let mut at = 0;
+/// what they say. Gives the places of switches that say `not compressed` of pages that are: Arrow's C++ library wrote
+/// such pages before 3.0.
+fn check_pages(chunk: &[u8], compression: Compression) -> Result<Vec<usize>, String> {
+    let (mut at, mut mistaken) = (0, Vec::new());
     while at < chunk.len() {
-        let (mut bytes, mut unpacked, mut entries) = (-1, -1, 0);
+        let (mut bytes, mut unpacked, mut entries, mut off) = (-1, -1, 0, None);
         let mut met = |path: &[i16], met: Met| match (path, met) {
             ([2], Met::Number(number)) => unpacked = number,
             ([3], Met::Number(number)) => bytes = number,
             // Values in a dictionary.
             ([7, 1], Met::Number(number)) => entries = number,
+            // `is_compressed` of the second version.
+            ([8, 7], Met::Off(place)) => off = Some(at + place),
             _ => {}
         };
         let head = thrift::walk(&chunk[at..], &mut met);
@@ -189,7 +201,9 @@ fn check_pages(chunk: &[u8], compression: Compression) -> Result<(), String> {
         if !(0..=unpacked as i64).contains(&entries) {
             return Err(fault("has more values than bytes"));
         }
+        let is_packed = compression != Compression::UNCOMPRESSED && unpacked != bytes;
+        mistaken.extend(off.filter(|_| is_packed));
         at += head + bytes as usize;
     }
-    Ok(())
+    Ok(mistaken)
 }

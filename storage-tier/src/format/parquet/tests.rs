@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use parquet::data_type::Int32Type;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type};
+use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
@@ -81,6 +83,71 @@ fn more_rows_than_a_file_has_bytes_for_are_refused_from_its_footer() {
     let error = parquet().outlines(&place).unwrap_err().to_string();
     assert!(error.contains("row group 0 has 1048577 rows"), "{error}");
     assert!(error.contains("limit 1048576: write smaller row groups"), "{error}");
+}
+
+/// Of these rows in pages of the second version, whose heads say what they should not.
+fn labels_of_pages(rows: i32, compression: Compression, says_unpacked: bool) -> Vec<String> {
+    let schema = parse_message_type("message m { required int32 label; }").unwrap();
+    let properties = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(compression)
+        .set_dictionary_enabled(false)
+        .set_encoding(Encoding::PLAIN);
+    let properties = Arc::new(properties.build());
+    let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let values: Vec<i32> = (0..rows).map(|row| row / 100).collect();
+    column.typed::<Int32Type>().write_batch(&values, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    let mut bytes = writer.into_inner().unwrap();
+    if says_unpacked {
+        // After the fields 5 and 6 of the page's head, numbers of one byte, its seventh: on.
+        let is_on = |at: &usize| matches!(bytes[*at..*at + 5], [0x15, _, 0x15, _, 0x11]);
+        let at = (4..64).find(is_on).expect("a switch");
+        bytes[at + 4] = 0x12;
+    }
+    let path = Path::new("a.parquet");
+    let objects = BTreeMap::from([(path.to_owned(), Bytes::from(bytes))]);
+    let place = Place { source: Arc::new(fixtures::Memory::new(objects)), path: path.to_owned() };
+    let shards = fixtures::read(&parquet(), &place).unwrap();
+    let samples = shards.iter().flat_map(|shard| &shard.samples);
+    samples.map(|sample| String::from_utf8(sample.fields["label"].to_vec()).unwrap()).collect()
+}
+
+/// Arrow's C++ library wrote such heads before 3.0; pyarrow reads them.
+#[test]
+fn pages_that_say_that_they_are_not_compressed_and_are_have_their_values() {
+    let expected: Vec<String> = (0..2000).map(|row| (row / 100).to_string()).collect();
+    for compression in [Compression::SNAPPY, Compression::UNCOMPRESSED] {
+        assert_eq!(labels_of_pages(2000, compression, false), expected);
+        assert_eq!(labels_of_pages(2000, compression, true), expected);
+    }
+}
+
+/// A text of a few megabytes that repeats itself, as Zstandard packs it.
+#[test]
+fn a_page_may_become_much_larger_than_its_bytes() {
+    let zstd = Compression::ZSTD(ZstdLevel::default());
+    let schema = parse_message_type("message m { required binary text (UTF8); }").unwrap();
+    let properties =
+        WriterProperties::builder().set_compression(zstd).set_dictionary_enabled(false);
+    let properties = Arc::new(properties.build());
+    let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let text = ByteArray::from(vec![b'a'; 12 << 20]);
+    column.typed::<ByteArrayType>().write_batch(&[text], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    let bytes = writer.into_inner().unwrap();
+    assert!(bytes.len() < 4 << 10, "{}", bytes.len());
+    let path = Path::new("a.parquet");
+    let objects = BTreeMap::from([(path.to_owned(), Bytes::from(bytes))]);
+    let place = Place { source: Arc::new(fixtures::Memory::new(objects)), path: path.to_owned() };
+    let shards = fixtures::read(&parquet(), &place).unwrap();
+    assert_eq!(shards[0].samples[0].fields["text"].len(), 12 << 20);
 }
 
 #[test]

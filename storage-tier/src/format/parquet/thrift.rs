@@ -12,6 +12,8 @@ pub(super) enum Met {
     Element,
     /// A whole number.
     Number(i64),
+    /// A switch of a structure that is off, and the place of the byte that says so.
+    Off(usize),
 }
 
 /// Walks one structure; gives the number of bytes that it has, or `None` where it is none.
@@ -76,7 +78,8 @@ impl Walk<'_> {
             self.path.push(field);
             // Of a field, a switch is its own kind.
             match head & 15 {
-                1 | 2 => {}
+                1 => {}
+                2 => (self.met)(&self.path, Met::Off(self.at - 1)),
                 kind => self.value(kind, depth)?,
             }
             self.path.pop();

@@ -2,7 +2,6 @@
 //! <https://zarr-specs.readthedocs.io/en/latest/>
 
 mod fill;
-mod json;
 mod v2;
 mod v3;
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::*;
 use crate::format::arrays::trial::{self, Held};
 use crate::format::conformance::{self, Memory};
+use crate::format::fixtures;
 
 fn zarr(dataset: &DatasetConfig) -> Box<dyn Format> {
     Box::new(Zarr::new(dataset))
@@ -102,6 +103,45 @@ fn a_compressor_within_blosc_that_is_not_read_is_named_at_the_start() {
     let format = Zarr::new(&DatasetConfig::default());
     let error = format.outlines(&trial::read_place("zarr/blosclz.zarr")).unwrap_err().to_string();
     assert!(error.contains("blosc with `blosclz` is not supported"), "{error}");
+}
+
+/// The samples of an array without chunks, or why there are none.
+fn of_metadata(data_type: &str, fill: &str, more: &str) -> Result<Vec<Vec<u8>>, String> {
+    let json = format!(
+        r#"{{"zarr_format": 3, "node_type": "array", "shape": [2], "data_type": "{data_type}", "fill_value": {fill},
+            "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [2]}}}},
+            "chunk_key_encoding": {{"name": "default"}}, "attributes": {{"a": NaN}}, "dimension_names": ["x"]{more},
+            "codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}]}}"#
+    );
+    let memory = Memory::new([(PathBuf::from("a.zarr/zarr.json"), json.into())].into());
+    let place = Place { source: Arc::new(memory), path: "a.zarr".into() };
+    let format = Zarr::new(&DatasetConfig::default());
+    let shards = fixtures::read(&format, &place).map_err(|error| error.to_string())?;
+    let samples = shards.into_iter().flat_map(|shard| shard.samples);
+    Ok(samples.map(|mut sample| sample.fields.remove("a").expect("the array")).collect())
+}
+
+/// zarr-python refuses the same.
+#[test]
+fn a_fill_value_that_does_not_fit_and_an_unknown_extension_are_refused() {
+    for (data_type, fill, bytes) in [
+        ("int16", "-32768", &[0, 0x80][..]),
+        ("uint16", "65535", &[0xff, 0xff]),
+        ("int8", "127", &[0x7f]),
+        ("uint64", "18446744073709551615", &[0xff; 8]),
+    ] {
+        assert_eq!(of_metadata(data_type, fill, "").unwrap(), [bytes, bytes], "{data_type} {fill}");
+    }
+    for (data_type, fill) in
+        [("int16", "70000"), ("int16", "32768"), ("uint16", "-1"), ("uint8", "256"), ("bool", "2")]
+    {
+        let error = of_metadata(data_type, fill, "").unwrap_err();
+        assert!(error.contains(&format!("fill value {fill} does not fit")), "{error}");
+    }
+    let error = of_metadata("int16", "0", r#", "reversed": {"name": "x"}"#).unwrap_err();
+    assert!(error.contains("extension `reversed` is not supported"), "{error}");
+    let passed_over = r#", "hint": {"must_understand": false}"#;
+    assert!(of_metadata("int16", "0", passed_over).is_ok());
 }
 
 /// OME-Zarr has its labels in a group below.

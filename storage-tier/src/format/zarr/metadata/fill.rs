@@ -31,9 +31,19 @@ pub(super) fn bytes(element: Element, value: &Value) -> Result<Vec<u8>, Fault> {
         }
         (Kind::Bool, Value::Bool(truth)) => vec![u8::from(*truth)],
         (Kind::Bool | Kind::Int | Kind::Uint | Kind::Time | Kind::Duration, Value::Number(n)) => {
-            let signed = n.as_i64().map(i64::to_le_bytes);
-            let bytes = signed.or_else(|| n.as_u64().map(u64::to_le_bytes)).ok_or_else(unserved)?;
-            bytes[..width].to_vec()
+            let number = n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from));
+            let number = number.ok_or_else(unserved)?;
+            let (bits, is_signed) = (8 * width as u32, element.kind != Kind::Uint);
+            let fits = match element.kind {
+                Kind::Bool => number == 0 || number == 1,
+                _ if is_signed => number >> (bits - 1) == 0 || number >> (bits - 1) == -1,
+                _ => number >> bits == 0,
+            };
+            if !fits {
+                let what = format!("its fill value {value} does not fit an element");
+                return Err(Fault::Broken(what));
+            }
+            number.to_le_bytes()[..width].to_vec()
         }
         (Kind::Float, value) => {
             let number = match value {

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::json::parsed;
 use super::{ArrayMetadata, Fault, Keys, codec, fill, length, unknown_codec, varying};
 use crate::format::arrays::Element;
+use crate::format::json::parsed;
 
 #[derive(Deserialize)]
 struct Text {
@@ -28,7 +28,8 @@ struct Compressor {
 }
 
 pub(super) fn read(json: &[u8]) -> Result<ArrayMetadata, Fault> {
-    let text: Text = parsed(json)?;
+    let text: Text =
+        parsed(json).map_err(|error| Fault::Broken(format!("its metadata: {error}")))?;
     let mut filters = text.filters.iter().flatten();
     // Python's objects, which the first filter says more of.
     let objects = text.dtype == "|O";

@@ -1,13 +1,15 @@
 //! `zarr.json`: version 3.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::json::parsed;
 use super::{
     ArrayMetadata, Codec, Fault, Keys, Sharding, codec, fill, length, unknown_codec, varying,
 };
 use crate::format::arrays::{Element, Varying};
+use crate::format::json::parsed;
 
 #[derive(Deserialize)]
 struct Node {
@@ -25,7 +27,13 @@ struct Text {
     codecs: Vec<Named>,
     #[serde(default)]
     storage_transformers: Vec<Value>,
+    /// Also keys that are not looked at.
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
+
+/// Keys of an array that change none of its elements.
+const PASSED_OVER: [&str; 4] = ["zarr_format", "node_type", "attributes", "dimension_names"];
 
 /// An extension point: a name, and what it needs.
 #[derive(Deserialize)]
@@ -51,7 +59,8 @@ struct ShardingText {
 }
 
 pub(super) fn read(json: &[u8]) -> Result<Option<ArrayMetadata>, Fault> {
-    match parsed::<Node>(json)?.node_type.as_str() {
+    let broken = |error| Fault::Broken(format!("its metadata: {error}"));
+    match parsed::<Node>(json).map_err(broken)?.node_type.as_str() {
         "group" => return Ok(None),
         "array" => {}
         other => {
@@ -59,7 +68,15 @@ pub(super) fn read(json: &[u8]) -> Result<Option<ArrayMetadata>, Fault> {
             return Err(Fault::Broken(format!("its metadata: `{other}` is no kind of node")));
         }
     }
-    let text: Text = parsed(json)?;
+    let text: Text = parsed(json).map_err(broken)?;
+    // An extension may change what elements are, unless it says otherwise.
+    let is_meant = |(key, value): &(&String, &Value)| {
+        !PASSED_OVER.contains(&key.as_str())
+            && value.get("must_understand").and_then(Value::as_bool) != Some(false)
+    };
+    if let Some((key, _)) = text.others.iter().find(is_meant) {
+        return Err(unsupported("extension", key));
+    }
     if !text.storage_transformers.is_empty() {
         return Err(Fault::Unserved("it has storage transformers: write it without".to_owned()));
     }

@@ -1,17 +1,30 @@
-//! JSON as Python writes it.
+//! JSON as Python writes it: in metadata of Zarr, in lines, in tables of labels.
 
-use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 
-use super::Fault;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 /// Numbers that Python's `json` writes, and JSON does not have.
 const NO_JSON: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
 
-/// Parses metadata. Numbers that JSON does not have are taken for strings of the same letters: so Zarr writes them as
-/// fill values, and attributes, where they are met, are not read.
-pub(super) fn parsed<T: DeserializeOwned>(json: &[u8]) -> Result<T, Fault> {
-    let found = serde_json::from_slice(json).or_else(|_| serde_json::from_slice(&quoted(json)));
-    found.map_err(|error| Fault::Broken(format!("its metadata: {error}")))
+/// JSON, or what Python writes for it: numbers that JSON does not have become strings of the same letters.
+///
+/// # Errors
+/// It is neither.
+pub(super) fn plain(json: &[u8]) -> Result<Cow<'_, [u8]>, serde_json::Error> {
+    let Err(error) = serde_json::from_slice::<IgnoredAny>(json) else {
+        return Ok(json.into());
+    };
+    let quoted = quoted(json);
+    serde_json::from_slice::<IgnoredAny>(&quoted).map(|_| quoted.into()).map_err(|_| error)
+}
+
+/// Parses such a text.
+///
+/// # Errors
+/// It is neither, or it is something else than `T`.
+pub(super) fn parsed<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(&plain(json)?)
 }
 
 /// The same text with quotes around such numbers.
