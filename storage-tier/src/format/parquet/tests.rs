@@ -104,7 +104,7 @@ fn labels_of_pages(rows: i32, compression: Compression, says_unpacked: bool) -> 
     let mut bytes = writer.into_inner().unwrap();
     if says_unpacked {
         // After the fields 5 and 6 of the page's head, numbers of one byte, its seventh: on.
-        let is_on = |at: &usize| matches!(bytes[*at..*at + 5], [0x15, _, 0x15, _, 0x11]);
+        let is_on = |at: &usize| matches!(bytes[*at..*at + 5], [0x15, _, 0x15, _, 0x11 | 0x12]);
         let at = (4..64).find(is_on).expect("a switch");
         bytes[at + 4] = 0x12;
     }

@@ -106,7 +106,7 @@ fn a_compressor_within_blosc_that_is_not_read_is_named_at_the_start() {
 }
 
 /// The samples of an array without chunks, or why there are none.
-fn of_metadata(data_type: &str, fill: &str, more: &str) -> Result<Vec<Vec<u8>>, String> {
+fn of_metadata(data_type: &str, fill: &str, more: &str) -> Result<Vec<String>, String> {
     let json = format!(
         r#"{{"zarr_format": 3, "node_type": "array", "shape": [2], "data_type": "{data_type}", "fill_value": {fill},
             "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [2]}}}},
@@ -118,19 +118,21 @@ fn of_metadata(data_type: &str, fill: &str, more: &str) -> Result<Vec<Vec<u8>>, 
     let format = Zarr::new(&DatasetConfig::default());
     let shards = fixtures::read(&format, &place).map_err(|error| error.to_string())?;
     let samples = shards.into_iter().flat_map(|shard| shard.samples);
-    Ok(samples.map(|mut sample| sample.fields.remove("a").expect("the array")).collect())
+    let value = |sample: fixtures::Read| sample.fields.into_values().next();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("a number");
+    Ok(samples.filter_map(value).map(text).collect())
 }
 
 /// zarr-python refuses the same.
 #[test]
 fn a_fill_value_that_does_not_fit_and_an_unknown_extension_are_refused() {
-    for (data_type, fill, bytes) in [
-        ("int16", "-32768", &[0, 0x80][..]),
-        ("uint16", "65535", &[0xff, 0xff]),
-        ("int8", "127", &[0x7f]),
-        ("uint64", "18446744073709551615", &[0xff; 8]),
+    for (data_type, fill) in [
+        ("int16", "-32768"),
+        ("uint16", "65535"),
+        ("int8", "127"),
+        ("uint64", "18446744073709551615"),
     ] {
-        assert_eq!(of_metadata(data_type, fill, "").unwrap(), [bytes, bytes], "{data_type} {fill}");
+        assert_eq!(of_metadata(data_type, fill, "").unwrap(), [fill, fill], "{data_type}");
     }
     for (data_type, fill) in
         [("int16", "70000"), ("int16", "32768"), ("uint16", "-1"), ("uint8", "256"), ("bool", "2")]
