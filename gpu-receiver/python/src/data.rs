@@ -1,6 +1,9 @@
 //! The argument `data`: datasets whose shards the loader has served on this host.
 
+use std::sync::Arc;
+
 use headwater_config::ConfigError;
+use headwater_core::Manifest;
 use serde_json::{Map, Value, json};
 
 /// Name of a dataset that is given by its shards only. It is part of the manifest, and does not follow
@@ -94,4 +97,10 @@ fn place(entry: &mut Map<String, Value>, shards: Value) -> Result<(), ConfigErro
 
 fn wrong(fault: String) -> ConfigError {
     ConfigError::Keyword(fault)
+}
+/// The classes that all datasets have.
+pub(crate) fn classes(manifests: &[Arc<Manifest>]) -> Option<Vec<String>> {
+    let mut all = manifests.iter().map(|manifest| manifest.classes());
+    let first = all.next().filter(|classes| !classes.is_empty())?;
+    all.all(|classes| classes == first).then(|| first.to_vec())
 }

@@ -279,13 +279,11 @@ impl Loader {
         py.import("headwater.sampling")?.getattr("Dataset")?.call1((samples,))
     }
 
-    /// Names of the classes by their numbers, as of torchvision's `ImageFolder`: of a folder of images, a table of labels or
-    /// the column `label` of the hub's files. `None` where they are not known, or datasets have other ones.
+    /// Names of the classes by their numbers: of a folder of images, a table of labels or the hub's column `label`.
+    /// `None` where they are not known, or datasets have other ones.
     #[getter]
     fn classes(&self) -> Option<Vec<String>> {
-        let mut all = self.shared.manifests.iter().map(|manifest| manifest.classes());
-        let first = all.next().filter(|classes| !classes.is_empty())?;
-        all.all(|classes| classes == first).then(|| first.to_vec())
+        crate::data::classes(&self.shared.manifests)
     }
 
     /// Samples in this rank's batch.

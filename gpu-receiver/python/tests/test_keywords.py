@@ -9,6 +9,7 @@ import numpy
 import pytest
 from conftest import PHOTOS, SMALL
 from headwater._keywords import ACCEPTED, REFUSED
+from local_services import photos
 
 SHARD = PHOTOS / "photos-000001.tar"
 
@@ -75,6 +76,14 @@ def test_other_choices_of_a_preset_are_in_the_recipe():
     assert (recipe["interpolation"], recipe["mean"], recipe["std"]) == ("bilinear", [0.5] * 3, [0.25] * 3)
     assert recipe["exif_orientation"] == "apply"
     assert recipe["tensors"][0]["views"][0]["crop"]["scale"] == [0.35, 1.0]
+
+
+def test_a_loader_has_the_classes_of_its_datasets(tmp_path):
+    folder = photos(tmp_path)
+    with load(folder, batch_size=4) as loader:
+        assert loader.classes == sorted(path.name for path in folder.iterdir())
+    with load() as loader:
+        assert loader.classes is None
 
 
 def test_a_published_preset_is_taken_without_a_word(recwarn):

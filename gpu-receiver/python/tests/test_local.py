@@ -56,13 +56,6 @@ def left_in(runtime) -> list[str]:
     return sorted(path.name for path in (runtime / "headwater").iterdir() if path.name != "lock")
 
 
-def test_a_loader_has_the_classes_of_its_datasets(folder):
-    with load(folder) as loader:
-        assert loader.classes == sorted(path.name for path in folder.iterdir())
-    with load(SHARD) as loader:
-        assert loader.classes is None
-
-
 def test_services_of_the_loader_deliver_the_bytes_of_separate_ones(tmp_path):
     listens = ["--listen", "127.0.0.1:0"]
     dataset = ["--dataset", f"data={SHARD}", "--index-dir", str(tmp_path / "index")]
