@@ -17,6 +17,7 @@ type Reader<'a> = Decoder<Cursor<Cow<'a, [u8]>>>;
 
 /// What is read of a tag that a file does not have.
 const CONTIGUOUS: u16 = 1;
+const NO_PREDICTOR: u16 = 1;
 const FROM_HIGHEST_BIT: u16 = 1;
 /// `ExtraSamples`: colours are multiplied by this alpha.
 const ASSOCIATED_ALPHA: u16 = 1;
@@ -139,6 +140,11 @@ impl Layout {
         let planes = if is_apart { samples.max(1).into() } else { 1 };
         if first(Tag::FillOrder, FROM_HIGHEST_BIT)? != FROM_HIGHEST_BIT {
             return unsupported("whose bits are in reverse");
+        }
+        // The crate predicts from the colours' own neighbours only.
+        let has_more = !is_apart && samples != colour.num_samples();
+        if has_more && first(Tag::Predictor, NO_PREDICTOR)? != NO_PREDICTOR {
+            return unsupported("with a predictor and further channels");
         }
         let is_multiplied = first(Tag::ExtraSamples, 0)? == ASSOCIATED_ALPHA;
         let is_negative = first(Tag::PhotometricInterpretation, WHITE_IS_ZERO)? == WHITE_IS_ZERO;

@@ -47,6 +47,19 @@ fn something_else_is_not_an_image() {
     }
 }
 
+/// The crate gives other pixels than libtiff.
+#[test]
+fn a_tiff_with_a_predictor_and_further_channels_is_refused() {
+    let mut file = bytes("decode/more-channels.tif");
+    // Its tag 284, of channels together, becomes 317, of the predictor: 2.
+    let mut entries = file[10..].chunks_exact_mut(12);
+    let planes = entries.find(|entry| entry[..2] == 284_u16.to_le_bytes()).expect("a tag");
+    planes[..2].copy_from_slice(&317_u16.to_le_bytes());
+    planes[8..10].copy_from_slice(&2_u16.to_le_bytes());
+    let error = refusal(&file, DecodeLimits::default());
+    assert_eq!(error.kind(), DecodeErrorKind::Unsupported, "{error}");
+}
+
 #[test]
 fn a_header_that_asks_for_too_many_pixels_is_refused_before_memory_is_taken() {
     let limits = DecodeLimits { pixels_max: 83 * 61 - 1, ..DecodeLimits::default() };
