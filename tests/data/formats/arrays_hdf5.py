@@ -239,10 +239,13 @@ def make_limits():
         layout = h5py.VirtualLayout((1, 4), "<i4")
         layout[0] = h5py.VirtualSource("other.h5", "rows", (4,))
         file.create_virtual_dataset("virtual", layout)
+        file["type"], file["noted"] = np.dtype("<f4"), np.arange(4)
+        file["noted"].attrs.create("scale", 1.5, dtype=file["type"])
     make_old_layouts()
     refuse("hdf5/limits.h5", "array `chunk`: its chunks have 320000000 bytes, limit 268435456", columns=["chunk"])
     refuse("hdf5/limits.h5", "array `raw`: its elements lie in other files", columns=["raw"])
     refuse("hdf5/limits.h5", "array `link`: it is a link into another file", columns=["link"])
+    refuse("hdf5/limits.h5", "in attribute v2 is not supported: write the file anew", columns=["noted"])
     refuse("hdf5/limits.h5", "'virtual' at 0x", columns=["virtual"])
 
 
