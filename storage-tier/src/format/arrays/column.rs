@@ -1,5 +1,9 @@
 //! An array whose rows along its first axis become a field of samples.
 
+use std::borrow::Cow;
+
+use headwater_npy::Kind;
+
 use super::Element;
 use crate::StorageError;
 
@@ -16,6 +20,18 @@ pub(crate) enum Varying {
     Bytes,
 }
 
+/// What fills up strings of a fixed width.
+#[cfg_attr(not(feature = "format-hdf5"), allow(dead_code))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Padding {
+    /// Nulls at the end.
+    Nulls,
+    /// Whatever lies behind the first null.
+    FirstNull,
+    /// Spaces at the end, as Fortran writes them.
+    Spaces,
+}
+
 /// An array in C order; each row of it is a sample's field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
@@ -30,6 +46,22 @@ pub(crate) struct Column {
     pub(crate) row_bytes: u64,
     /// Of rows that are values of different lengths; `element` says nothing then.
     pub(crate) varying: Option<Varying>,
+    /// Of strings of a fixed width.
+    pub(crate) padding: Padding,
+}
+
+// === impl Padding ===
+
+impl Padding {
+    /// A string without what fills it up.
+    fn cut(self, bytes: &[u8]) -> &[u8] {
+        let end = match self {
+            Self::Nulls => bytes.iter().rposition(|&byte| byte != 0).map(|last| last + 1),
+            Self::FirstNull => bytes.iter().position(|&byte| byte == 0).or(Some(bytes.len())),
+            Self::Spaces => bytes.iter().rposition(|&byte| byte != b' ').map(|last| last + 1),
+        };
+        &bytes[..end.unwrap_or(0)]
+    }
 }
 
 // === impl Column ===
@@ -66,7 +98,15 @@ impl Column {
             return Err(unserved(format!("is of type {}: {remedy}", element.name())));
         }
         let (name, row_shape, rows) = (name.to_owned(), row_shape.to_vec(), *rows);
-        Ok(Self { name, element, rows, row_shape, row_bytes, varying: None })
+        Ok(Self {
+            name,
+            element,
+            rows,
+            row_shape,
+            row_bytes,
+            varying: None,
+            padding: Padding::Nulls,
+        })
     }
 
     /// An array whose rows are values of different lengths, which have `bytes` together.
@@ -90,9 +130,10 @@ impl Column {
             return Err(StorageError::Unserved { name: file.to_owned(), reason });
         };
         let row_bytes = (bytes / rows.max(1)).clamp(1, ROW_BYTES_MAX);
-        let element = Element { kind: headwater_npy::Kind::Opaque, bytes: 1, big_endian: false };
+        let element = Element { kind: Kind::Opaque, bytes: 1, big_endian: false };
         let (name, row_shape) = (name.to_owned(), Vec::new());
-        Ok(Self { name, element, rows, row_shape, row_bytes, varying: Some(varying) })
+        let (varying, padding) = (Some(varying), Padding::Nulls);
+        Ok(Self { name, element, rows, row_shape, row_bytes, varying, padding })
     }
 
     /// Whether a row is one value, which is delivered as text.
@@ -103,25 +144,39 @@ impl Column {
         }
     }
 
+    /// Whether a row has several strings that are not filled up with nulls, as NumPy has them.
+    #[cfg(feature = "format-hdf5")]
+    pub(crate) fn has_padding_within(&self) -> bool {
+        self.padding != Padding::Nulls && !self.is_text()
+    }
+
+    /// A row of strings, each filled up with nulls.
+    #[cfg(feature = "format-hdf5")]
+    pub(crate) fn without_padding(&self, row: &[u8]) -> Vec<u8> {
+        let mut row = row.to_vec();
+        for string in row.chunks_exact_mut(self.element.bytes as usize) {
+            let end = self.padding.cut(string).len();
+            string[end..].fill(0);
+        }
+        row
+    }
+
     /// Bytes of all rows; `None` where they are more than a number holds.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.rows.checked_mul(self.row_bytes)
     }
 
-    /// A row's value as text.
-    ///
-    /// # Errors
-    /// A string that is not UTF-8.
-    pub(crate) fn text(&self, file: &str, row: u64, bytes: &[u8]) -> Result<String, StorageError> {
-        let text = match self.varying {
-            Some(_) => String::from_utf8(bytes.to_vec()).ok(),
-            None => self.element.text(bytes),
-        };
-        text.ok_or_else(|| StorageError::Broken {
-            name: file.to_owned(),
-            place: format!("array `{}`, row {row}", self.name),
-            fault: "the text is not UTF-8".to_owned(),
-        })
+    /// A row's value as text: numbers in ASCII decimal, strings as they are. A string that is not UTF-8 keeps its bytes:
+    /// a field of kind `text` makes a bad sample of it, a field of bytes delivers it.
+    pub(crate) fn text<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match (self.varying, self.element.kind) {
+            (Some(_), _) => Cow::Borrowed(bytes),
+            (None, Kind::Bytes) => Cow::Borrowed(self.padding.cut(bytes)),
+            (None, _) => match self.element.text(bytes) {
+                Some(text) => Cow::Owned(text.into_bytes()),
+                None => Cow::Borrowed(bytes),
+            },
+        }
     }
 
     /// Name and text of the fields that say how a row's bytes are to be read: `NAME.dtype` with

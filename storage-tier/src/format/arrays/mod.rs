@@ -21,6 +21,8 @@ use crate::StorageError;
 use crate::source::{Place, Version};
 
 pub(crate) use column::Column;
+#[cfg(feature = "format-hdf5")]
+pub(crate) use column::Padding;
 #[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
 pub(crate) use column::Varying;
 pub(crate) use headwater_npy::Element;
@@ -105,13 +107,12 @@ impl Table {
         &self,
         sink: &mut dyn SampleSink,
         key: &str,
-        row: u64,
         fields: &[&[u8]],
     ) -> Result<(), StorageError> {
         sink.sample(key)?;
         for (column, bytes) in self.columns.iter().zip(fields) {
             if column.is_text() {
-                sink.field(&column.name, column.text(&self.name, row, bytes)?.as_bytes())?;
+                sink.field(&column.name, &column.text(bytes))?;
             } else {
                 sink.field(&column.name, bytes)?;
             }
@@ -250,7 +251,7 @@ impl RowsInPlace<'_> {
     /// Where the rows of a shard lie, with the values that are text.
     ///
     /// # Errors
-    /// Text that is not UTF-8, an object that cannot be read, or too much for an index.
+    /// An object that cannot be read, or too much for an index.
     pub(crate) fn index(&self, rows: &Range<u64>) -> Result<ShardIndexBuilder, StorageError> {
         let columns = &self.table.columns;
         let mut texts = Vec::new();
@@ -268,8 +269,7 @@ impl RowsInPlace<'_> {
                 if let Some(bytes) = &texts[at] {
                     let start = ((row - rows.start) * column.row_bytes) as usize;
                     let bytes = &bytes[start..start + column.row_bytes as usize];
-                    let text = column.text(&self.table.name, row, bytes)?;
-                    index.inline(&column.name, text.as_bytes()).map_err(too_much)?;
+                    index.inline(&column.name, &column.text(bytes)).map_err(too_much)?;
                 } else {
                     let offset = self.offsets[at] + row * column.row_bytes;
                     index.field(&column.name, offset, column.row_bytes).map_err(too_much)?;

@@ -8,12 +8,14 @@ use hdf5_reader::group::Group;
 use hdf5_reader::messages::HdfMessage;
 use hdf5_reader::messages::filter_pipeline::FilterDescription;
 use hdf5_reader::messages::layout::DataLayout;
+use hdf5_reader::messages::link::LinkTarget;
 use hdf5_reader::{Dataset, FilterRegistry, Hdf5File, OpenOptions};
 use headwater_core::Digest;
 use headwater_storage_client::Object;
 
-use super::kinds::Elements;
+use super::kinds::{self, Elements};
 use super::lzf;
+use super::numbers;
 use super::storage::{Blocks, Ranges, Structures};
 use crate::StorageError;
 use crate::format::arrays::{self, Column};
@@ -22,6 +24,8 @@ use crate::format::arrays::{self, Column};
 const READ_BYTES_MAX: usize = 256 << 20;
 const CHUNK_CACHE_BYTES: usize = 64 << 20;
 const OBJECT_HEADER_BYTES_MAX: usize = 4 << 20;
+/// The crate reads an address two bytes too early in layouts of version 2, which HDF5 1.6 wrote.
+const SHIFTED_BITS: u32 = 16;
 /// Filters that are undone: the library's own, and h5py's.
 const FILTERS: [u16; 7] = [1, 2, 3, 4, 5, 6, lzf::FILTER];
 /// Others that are met, by their numbers among HDF5's registered filters.
@@ -49,8 +53,18 @@ pub(super) struct Array {
     pub(super) column: Column,
     /// Size of a row as it lies in the array; of values that vary, of what says where one lies.
     pub(super) stored_bytes: u64,
-    /// Where its first row lies, if all rows lie there as they are.
-    pub(super) start: Option<u64>,
+    pub(super) rows_at: RowsAt,
+}
+
+/// Where an array's rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowsAt {
+    /// One after the other, as they are, from here.
+    Start(u64),
+    /// In chunks, or in the array's header.
+    Packed,
+    /// Nowhere: nothing was written, and all elements have the fill value.
+    Nowhere,
 }
 
 // === impl File ===
@@ -118,6 +132,7 @@ impl File {
             match self.file.dataset(name) {
                 Ok(dataset) => found.push((name.clone(), dataset)),
                 Err(error) if is_missing(&error) => {
+                    self.check_link(name)?;
                     let all = self.all()?;
                     let reason = arrays::no_such(name, all.iter().map(|(name, _)| name.as_str()));
                     return Err(StorageError::Unserved { name: self.object.name(), reason });
@@ -145,6 +160,27 @@ impl File {
         Ok(found)
     }
 
+    /// Refuses a name that leads into another file.
+    fn check_link(&self, name: &str) -> Result<(), StorageError> {
+        let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
+        let group =
+            if folder.is_empty() { self.file.root_group() } else { self.file.group(folder) };
+        let header = group.and_then(|group| self.file.get_or_parse_header(group.address()));
+        for message in header.iter().flat_map(|header| &header.messages) {
+            let HdfMessage::Link(link) = message else { continue };
+            if let LinkTarget::External { filename, .. } = &link.target
+                && link.name == last
+            {
+                let reason = format!(
+                    "it is a link into another file, `{}`: serve that file, or write the array into this one",
+                    filename.escape_debug()
+                );
+                return Err(self.unserved(name, &reason));
+            }
+        }
+        Ok(())
+    }
+
     fn top(&self) -> Result<Group, StorageError> {
         self.file.root_group().map_err(|error| self.failed("top", &error))
     }
@@ -156,7 +192,11 @@ impl File {
 
     fn array(&self, dataset: Dataset, name: &str) -> Result<Array, StorageError> {
         let file = self.object.name();
-        let (column, stored_bytes) = match Elements::of(dataset.dtype()) {
+        let elements = Elements::of(dataset.dtype());
+        if elements.is_some() {
+            self.check_numbers(&dataset, name)?;
+        }
+        let (mut column, stored_bytes) = match elements {
             Some(Elements::Fixed(element, inner)) => {
                 let shape = [dataset.shape(), &inner].concat();
                 let column = Column::new(&file, name, element, &shape)?;
@@ -179,17 +219,46 @@ impl File {
                 return Err(self.unserved(name, &reason));
             }
         };
-        let start = self.start_of(&dataset, &column, stored_bytes)?;
-        Ok(Array { dataset, column, stored_bytes, start })
+        column.padding = kinds::padding(dataset.dtype());
+        self.check_chunks(&dataset, name)?;
+        let rows_at = self.rows_at(&dataset, &column, stored_bytes)?;
+        Ok(Array { dataset, column, stored_bytes, rows_at })
     }
 
-    /// Where an array's first row lies, if all lie there as they are; refuses what cannot be read of it.
-    fn start_of(
+    /// Refuses numbers whose bytes are not those of one of NumPy's types.
+    fn check_numbers(&self, dataset: &Dataset, name: &str) -> Result<(), StorageError> {
+        let message = dataset.raw_datatype().map_err(|error| self.failed(name, &error))?;
+        let Some((numbers, plain)) = numbers::unusual(&message) else { return Ok(()) };
+        let array = name.escape_debug();
+        let remedy = format!(
+            "write it anew with h5py, as `f.create_dataset(\"plain\", data=f[\"{array}\"][()].astype(\"{plain}\"))` does"
+        );
+        let reason = format!("it has {numbers}, which are not read: {remedy}");
+        Err(self.unserved(name, &reason))
+    }
+
+    /// Refuses chunks that are larger than is unpacked at once.
+    fn check_chunks(&self, dataset: &Dataset, name: &str) -> Result<(), StorageError> {
+        let Some(lengths) = dataset.chunks() else { return Ok(()) };
+        let element = dataset.raw_element_size().map_err(|error| self.failed(name, &error))?;
+        let bytes = lengths
+            .iter()
+            .fold(element as u64, |bytes, &length| bytes.saturating_mul(length.into()));
+        if bytes <= READ_BYTES_MAX as u64 {
+            return Ok(());
+        }
+        let remedy = "write it anew in smaller ones, as `h5repack -l CHUNK=..` does";
+        let reason = format!("its chunks have {bytes} bytes, limit {READ_BYTES_MAX}: {remedy}");
+        Err(self.unserved(name, &reason))
+    }
+
+    /// Where an array's rows are; refuses what cannot be read of it.
+    fn rows_at(
         &self,
         dataset: &Dataset,
         column: &Column,
         stored_bytes: u64,
-    ) -> Result<Option<u64>, StorageError> {
+    ) -> Result<RowsAt, StorageError> {
         let header = self.file.get_or_parse_header(dataset.address());
         let header = header.map_err(|error| self.failed(&column.name, &error))?;
         let mut start = None;
@@ -214,22 +283,31 @@ impl File {
                 _ => {}
             }
         }
-        let Some((address, size)) = start else { return Ok(None) };
+        let Some((address, size)) = start else { return Ok(RowsAt::Packed) };
         let undefined = match self.file.superblock().offset_size {
             width @ 1..8 => (1 << (8 * width)) - 1,
             _ => u64::MAX,
         };
-        // Nothing was written: all elements have the fill value.
-        if address == undefined || column.rows == 0 {
-            return Ok(None);
+        if column.rows == 0 || [undefined, undefined << SHIFTED_BITS & undefined].contains(&address)
+        {
+            return Ok(RowsAt::Nowhere);
         }
-        let start = address.checked_add(self.file.superblock().base_address);
         let bytes = column.rows.checked_mul(stored_bytes);
-        let end = start.and_then(|start| start.checked_add(bytes?));
-        let inside = end.is_some_and(|end| end <= self.object.bytes());
-        match inside && bytes.is_some_and(|bytes| bytes <= size) {
-            true => Ok(start),
-            false => {
+        let end_of = |address: u64| {
+            let start = address.checked_add(self.file.superblock().base_address)?;
+            let end = start.checked_add(bytes?)?;
+            (end <= self.object.bytes()).then_some(start)
+        };
+        match end_of(address).filter(|_| bytes.is_some_and(|bytes| bytes <= size)) {
+            Some(start) => Ok(RowsAt::Start(start)),
+            None if address.trailing_zeros() >= SHIFTED_BITS
+                && end_of(address >> SHIFTED_BITS).is_some() =>
+            {
+                let remedy = "write the file anew, as `h5repack` does";
+                let reason = format!("its layout is of version 2, which is not read: {remedy}");
+                Err(self.unserved(&column.name, &reason))
+            }
+            None => {
                 let (name, place) = (self.object.name(), format!("array `{}`", column.name));
                 let fault = "its elements do not lie in the file".to_owned();
                 Err(StorageError::Broken { name, place, fault })
@@ -242,8 +320,25 @@ fn failed(ranges: &Ranges, place: &str, error: &Error) -> StorageError {
     if let Some(fault) = ranges.take_fault() {
         return fault.into();
     }
-    let (name, place) = (ranges.object.name(), place.to_owned());
-    StorageError::Broken { name, place, fault: error.to_string() }
+    let (name, mut cause) = (ranges.object.name(), error);
+    let mut place = place.to_owned();
+    while let Error::Context { path, source } = cause {
+        cause = source;
+        place.clone_from(path);
+    }
+    let reason = match cause {
+        Error::UnsupportedLayoutClass(3) => {
+            let remedy = "write them into one array, or choose others with `columns`";
+            format!("{place} is a virtual array, whose elements lie in other arrays: {remedy}")
+        }
+        Error::UnsupportedEncoding(_) | Error::ResourceLimit(_) => {
+            format!(
+                "{place}: {cause}: write the file anew with h5py, or choose other arrays with `columns`"
+            )
+        }
+        _ => return StorageError::Broken { name, place, fault: error.to_string() },
+    };
+    StorageError::Unserved { name, reason }
 }
 
 /// A filter that is not undone, for a sentence.

@@ -1,9 +1,9 @@
 //! Types of elements.
 
-use hdf5_reader::messages::datatype::VarLenKind;
+use hdf5_reader::messages::datatype::{StringPadding, VarLenKind};
 use hdf5_reader::{ByteOrder, Datatype, StringSize};
 
-use crate::format::arrays::{Element, Varying};
+use crate::format::arrays::{Element, Padding, Varying};
 
 /// What an array's elements are.
 pub(super) enum Elements {
@@ -58,4 +58,17 @@ fn fixed(datatype: &Datatype) -> Option<(Element, Vec<u64>)> {
         _ => return None,
     };
     Some((Element::parse(&name)?, Vec::new()))
+}
+
+/// What fills up strings of a fixed width.
+pub(super) fn padding(datatype: &Datatype) -> Padding {
+    match datatype {
+        Datatype::Array { base, .. } => padding(base),
+        Datatype::String { size: StringSize::Fixed(_), padding, .. } => match padding {
+            StringPadding::NullTerminate => Padding::FirstNull,
+            StringPadding::NullPad => Padding::Nulls,
+            StringPadding::SpacePad => Padding::Spaces,
+        },
+        _ => Padding::Nulls,
+    }
 }

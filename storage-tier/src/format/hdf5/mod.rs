@@ -1,12 +1,13 @@
 //! HDF5, and NetCDF-4, which is HDF5: rows of arrays along the first axis are samples.
 //!
 //! Arrays that lie in the file as they are, are read in place; where one of them lies in chunks, or has values that
-//! vary in length, all are unpacked. Filters: gzip, shuffle, fletcher32, lzf, szip, nbit, scale-offset.
+//! vary in length, all are unpacked. Filters: gzip, shuffle, fletcher32, lzf, szip, scale-offset.
 //! docs/adr/029-hdf5-without-its-library.md says why the library is not used.
 
 mod file;
 mod kinds;
 mod lzf;
+mod numbers;
 mod rows;
 mod storage;
 
@@ -15,12 +16,12 @@ use std::sync::Arc;
 use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 
-use super::arrays::{self, RowsInPlace, Table};
+use super::arrays::{self, Column, RowsInPlace, Table};
 use super::parsed::Parsed;
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
-use file::{Array, File};
+use file::{Array, File, RowsAt};
 use rows::{Hdf5Rows, lengths};
 use storage::Structures;
 
@@ -60,7 +61,11 @@ impl Hdf5 {
         let arrays = file.arrays(&self.columns)?;
         let columns = arrays.iter().map(|array| array.column.clone()).collect();
         let table = Table::new(place, columns)?;
-        let in_place = |array: &Array| array.start.filter(|_| array.column.varying.is_none());
+        let is_stored = |column: &Column| column.varying.is_none() && !column.has_padding_within();
+        let in_place = |array: &Array| match array.rows_at {
+            RowsAt::Start(start) if is_stored(&array.column) => Some(start),
+            _ => None,
+        };
         let starts = arrays.iter().map(in_place).collect();
         Ok(Arrays { file, arrays, table, starts })
     }

@@ -6,7 +6,8 @@ use hdf5_reader::error::Error;
 use hdf5_reader::{Datatype, H5Type, SliceInfo, SliceInfoElem};
 use headwater_core::Digester;
 
-use super::file::{Array, File};
+use super::file::{Array, File, RowsAt};
+use super::kinds::Elements;
 use crate::StorageError;
 use crate::format::arrays::{self, Table};
 use crate::format::{Packed, SampleSink};
@@ -25,8 +26,8 @@ pub(super) struct Hdf5Rows {
 
 /// The rows of an array that are held, as they are stored.
 #[derive(Default)]
-struct Band {
-    rows: Range<u64>,
+pub(super) struct Band {
+    pub(super) rows: Range<u64>,
     bytes: Vec<u8>,
 }
 
@@ -39,6 +40,10 @@ enum Value<'a> {
 /// An element's bytes as they are stored.
 #[derive(Clone, Copy)]
 struct Stored<const N: usize>([u8; N]);
+
+/// An element's bytes as they are stored, of any size: strings and arrays within an array.
+#[derive(Clone)]
+struct StoredAny(Box<[u8]>);
 
 // === impl Stored ===
 
@@ -54,6 +59,39 @@ impl<const N: usize> H5Type for Stored<N> {
 
     fn element_size(_: &Datatype) -> usize {
         N
+    }
+}
+
+impl<const N: usize> AsRef<[u8]> for Stored<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+// === impl StoredAny ===
+
+impl H5Type for StoredAny {
+    fn hdf5_type() -> Datatype {
+        Datatype::Opaque { size: 1, tag: String::new() }
+    }
+
+    fn from_bytes(bytes: &[u8], _: &Datatype) -> Result<Self, Error> {
+        Ok(Self(bytes.into()))
+    }
+
+    fn element_size(datatype: &Datatype) -> usize {
+        match Elements::of(datatype) {
+            Some(Elements::Fixed(element, axes)) => {
+                axes.iter().fold(element.bytes as usize, |bytes, &length| bytes * length as usize)
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl AsRef<[u8]> for StoredAny {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -77,7 +115,7 @@ impl Packed for Hdf5Rows {
                 values.push(array.value(&self.file, row, band.stored(array, row))?);
             }
             let fields: Vec<&[u8]> = values.iter().map(Value::bytes).collect();
-            self.table.hand_on(sink, &arrays::key(&self.stem, row), row, &fields)?;
+            self.table.hand_on(sink, &arrays::key(&self.stem, row), &fields)?;
         }
         Ok(self.file.object.check_unchanged()?)
     }
@@ -93,7 +131,7 @@ pub(super) fn lengths(
     let (mut row, mut bytes, mut band) = (rows.start, 0u64, Band::default());
     while row < rows.end {
         band.load(file, array, row, rows.end)?;
-        digester.bytes(&band.bytes);
+        band.digest(array, digester);
         // A value's length comes first.
         let lengths = band.bytes.chunks_exact(array.stored_bytes as usize);
         let lengths = lengths.filter_map(|stored| Some(u32::from_le_bytes(*stored.first_chunk()?)));
@@ -117,6 +155,21 @@ impl Value<'_> {
 // === impl Array ===
 
 impl Array {
+    /// Rows of a chunk; 1 where there are none.
+    fn chunk_rows(&self) -> u64 {
+        let chunk = self.dataset.chunks().and_then(|chunk| chunk.first().copied());
+        chunk.map_or(1, u64::from).max(1)
+    }
+
+    /// As many bytes of elements that were never written.
+    fn fill(&self, bytes: usize) -> Vec<u8> {
+        let value = self.dataset.fill_value().and_then(|fill| fill.value.as_deref());
+        let value = value
+            .filter(|value| self.dataset.raw_element_size().is_ok_and(|size| size == value.len()));
+        let value = value.unwrap_or(&[0]);
+        value.repeat(bytes / value.len())
+    }
+
     /// A row's value, by what is stored for it.
     fn value<'a>(
         &self,
@@ -124,6 +177,9 @@ impl Array {
         row: u64,
         stored: &'a [u8],
     ) -> Result<Value<'a>, StorageError> {
+        if self.column.has_padding_within() {
+            return Ok(Value::Read(self.column.without_padding(stored)));
+        }
         if self.column.varying.is_none() {
             return Ok(Value::Held(stored));
         }
@@ -142,32 +198,52 @@ impl Band {
         &self.bytes[start..start + array.stored_bytes as usize]
     }
 
-    /// Fills it with the rows from `row` to the end of its chunk, of those before `end`.
-    fn load(&mut self, file: &File, array: &Array, row: u64, end: u64) -> Result<(), StorageError> {
-        let fitting = (BAND_BYTES / array.stored_bytes).max(1);
-        let chunk = array.dataset.chunks().and_then(|chunk| chunk.first().copied());
-        let chunk = chunk.map_or(fitting, u64::from).max(1);
-        let chunk_end = (row / chunk + 1) * chunk;
-        self.rows = row..chunk_end.min(row + fitting).min(end);
+    /// Digests what is stored, chunk by chunk.
+    fn digest(&self, array: &Array, digester: &mut Digester) {
+        let chunk = array.dataset.chunks().map_or(u64::MAX, |_| array.chunk_rows());
+        let at = |row: u64| ((row - self.rows.start) * array.stored_bytes) as usize;
+        let mut row = self.rows.start;
+        while row < self.rows.end {
+            let end = (row - row % chunk).saturating_add(chunk).min(self.rows.end);
+            digester.bytes(&self.bytes[at(row)..at(end)]);
+            row = end;
+        }
+    }
+
+    /// Fills it with the rows from `row`, of those before `end`: whole chunks, and as many as it may hold. What finds a
+    /// chunk may look at all of the array's.
+    pub(super) fn load(
+        &mut self,
+        file: &File,
+        array: &Array,
+        row: u64,
+        end: u64,
+    ) -> Result<(), StorageError> {
+        let fitting = row + (BAND_BYTES / array.stored_bytes).max(1);
+        let whole = fitting - fitting % array.chunk_rows();
+        self.rows = row..if whole > row { whole } else { fitting }.min(end);
         let expected = (self.rows.end - self.rows.start) * array.stored_bytes;
-        if let Some(start) = array.start {
-            let start = start + row * array.stored_bytes;
-            self.bytes = file.object.read(start..start + expected)?.to_vec();
-            return Ok(());
+        match array.rows_at {
+            RowsAt::Start(start) => {
+                let start = start + row * array.stored_bytes;
+                self.bytes = file.object.read(start..start + expected)?.to_vec();
+                return Ok(());
+            }
+            RowsAt::Nowhere => {
+                self.bytes = array.fill(expected as usize);
+                return Ok(());
+            }
+            RowsAt::Packed => {}
         }
         let read = match array.dataset.raw_element_size() {
-            Ok(1) => slice::<1>(array, &self.rows),
-            Ok(2) => slice::<2>(array, &self.rows),
-            Ok(4) => slice::<4>(array, &self.rows),
-            Ok(8) => slice::<8>(array, &self.rows),
+            Ok(1) => slice::<Stored<1>>(array, &self.rows),
+            Ok(2) => slice::<Stored<2>>(array, &self.rows),
+            Ok(4) => slice::<Stored<4>>(array, &self.rows),
+            Ok(8) => slice::<Stored<8>>(array, &self.rows),
             // What says where a value lies that varies, in files with addresses of four bytes and of eight.
-            Ok(12) => slice::<12>(array, &self.rows),
-            Ok(16) => slice::<16>(array, &self.rows),
-            // Elements of other sizes: strings and arrays within an array.
-            Ok(_) => {
-                self.rows = 0..array.column.rows;
-                array.dataset.read_raw_bytes()
-            }
+            Ok(12) => slice::<Stored<12>>(array, &self.rows),
+            Ok(16) => slice::<Stored<16>>(array, &self.rows),
+            Ok(_) => slice::<StoredAny>(array, &self.rows),
             Err(error) => Err(error),
         };
         let place = format!("array `{}`, rows from {row}", array.column.name);
@@ -182,11 +258,11 @@ impl Band {
 }
 
 /// Some rows of an array as they are stored.
-fn slice<const N: usize>(array: &Array, rows: &Range<u64>) -> Result<Vec<u8>, Error> {
+fn slice<T: H5Type + AsRef<[u8]>>(array: &Array, rows: &Range<u64>) -> Result<Vec<u8>, Error> {
     let mut selection = SliceInfo::all(array.dataset.ndim());
     if let Some(first) = selection.selections.first_mut() {
         *first = SliceInfoElem::Slice { start: rows.start, end: rows.end, step: 1 };
     }
-    let elements = array.dataset.read_slice::<Stored<N>>(&selection)?;
-    Ok(elements.iter().flat_map(|element| element.0).collect())
+    let elements = array.dataset.read_slice::<T>(&selection)?;
+    Ok(elements.iter().flat_map(AsRef::as_ref).copied().collect())
 }

@@ -8,7 +8,7 @@ fn hdf5(dataset: &DatasetConfig) -> Box<dyn Format> {
 
 #[test]
 fn arrays_give_the_samples_that_h5py_reads() {
-    trial::fixtures("hdf5/", 26, hdf5);
+    trial::fixtures("hdf5/", 53, hdf5);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn it_keeps_the_contract_of_formats() {
 
 #[test]
 fn files_that_the_package_writes_now_give_their_samples() {
-    trial::written_now("hdf5", 26, hdf5);
+    trial::written_now("hdf5", 53, hdf5);
 }
 
 #[test]
@@ -93,6 +93,18 @@ fn structures_of_a_file_are_read_once_for_all_its_shards() {
     assert_ne!(format.outlines(&changed).unwrap()[0].version, outlines[0].version);
     let error = format.open(&changed, 0, outlines[0].version).unwrap_err();
     assert!(matches!(error, StorageError::ShardChanged { .. }), "{error}");
+}
+
+/// Each look at an index of chunks may cost a walk over all of it.
+#[test]
+fn chunks_that_fit_are_read_at_once() {
+    let object = trial::read_place("hdf5/gzip.h5").open().unwrap();
+    let file = File::open(object, Arc::default()).unwrap();
+    let [array] = &file.arrays(&["image".to_owned()]).unwrap()[..] else { panic!("not one array") };
+    let (rows, mut band) = (array.column.rows, rows::Band::default());
+    assert!(array.dataset.chunks().unwrap()[0] < rows as u32 / 2);
+    band.load(&file, array, 1, rows).unwrap();
+    assert_eq!(band.rows, 1..rows);
 }
 
 /// A store takes a request for each.

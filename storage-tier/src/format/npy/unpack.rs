@@ -127,7 +127,7 @@ impl Packed for NpzRows {
                 content.fill(bytes)?;
             }
             let fields: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-            self.table.hand_on(sink, &arrays::key(&self.stem, row), row, &fields)?;
+            self.table.hand_on(sink, &arrays::key(&self.stem, row), &fields)?;
         }
         contents.iter().try_for_each(Inflated::check)?;
         Ok(self.object.check_unchanged()?)

@@ -64,7 +64,7 @@ impl Packed for ZarrRows {
             }
             let bands = self.node.arrays.iter().zip(&bands);
             let fields: Vec<&[u8]> = bands.map(|(array, band)| band.row(array, row)).collect();
-            self.node.table.hand_on(sink, &arrays::key(&stem, row), row, &fields)?;
+            self.node.table.hand_on(sink, &arrays::key(&stem, row), &fields)?;
         }
         Ok(())
     }
