@@ -124,6 +124,15 @@ async fn a_dataset_names_its_classes_by_their_numbers() {
     let numbers = "file_name,label\n1.jpg,7\n0.jpg,3\n";
     std::fs::write(table.path().join("metadata.csv"), numbers).unwrap();
     assert_eq!(classes(&[dataset(table.path())]).await, [none]);
+    // Numbers of its own, which are not those of the sorted texts.
+    let own = "file_name,label,cls\n1.jpg,dog,0\n0.jpg,cat,1\n";
+    std::fs::write(table.path().join("metadata.csv"), own).unwrap();
+    assert_eq!(classes(&[dataset(table.path())]).await, [none]);
+    std::fs::write(table.path().join("metadata.csv"), texts).unwrap();
+    let twice = ["dog", "cat", "dog"].map(str::to_owned).to_vec();
+    let error =
+        samples(DatasetConfig { classes: twice, ..dataset(table.path()) }).await.unwrap_err();
+    assert!(error.contains("`classes` has `dog` twice"), "{error}");
 }
 
 #[tokio::test]

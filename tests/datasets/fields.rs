@@ -55,7 +55,7 @@ fn an_image_field_that_no_sample_has_and_dotted_names() {
     refused(
         "crop.jpg",
         "cls",
-        "headwater: receiver: no sample of dataset `photos` has an image `jpg|jpeg|png|webp|gif|bmp|tif|tiff|ppm|pgm|image|img` \
+        "headwater: receiver: no sample of dataset `photos` has an image `jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm` \
          (receiver.image_field), only `cls`, `crop.jpg` (a field is all that follows the first dot \
          of a file's name): name one of these, or rename the files",
     );

@@ -11,7 +11,8 @@ use crate::server::{Dialect, Server};
 
 /// Alternatives of a field that each of those samples has.
 const FIELDS: &str = "receiver.image_field=image|image/encoded|bin|rows|tokens|fixed|words|noise|wind|b|\
-                      more/deep|name|note|class|txt|text|box|label";
+                      more/deep|name|note|class|txt|text|box|label|train/image|test/image|never|plain/<i1|ended|ended-rows|spaces|\
+                      spaces-rows";
 
 /// A dataset, its place below tests/data/formats, its options, and how many samples it has.
 struct Known {

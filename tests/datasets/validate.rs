@@ -49,7 +49,7 @@ fn missing_images_and_labels_are_named() {
         &ended,
         &[
             "no-image.tar: sample 3, ",
-            "no field `jpg|jpeg|png|webp|gif|bmp|tif|tiff|ppm|pgm|image|img`, only `cls`",
+            "no field `jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm`, only `cls`",
         ],
     );
     assert_eq!(lines(&ended), 4);
@@ -195,7 +195,7 @@ fn a_field_with_dots_is_shown_and_explained() {
     let shard = put(&place, "dotted.tar", &tar(&[("a.b.jpg", b"x"), ("a.b.cls", b"1")]));
     let ended = place.run(&["--set", "receiver.label_field=", "datasets", "validate"]);
     let line = format!(
-        "{shard}: sample 0, `a`: no field `jpg|jpeg|png|webp|gif|bmp|tif|tiff|ppm|pgm|image|img`, only `b.jpg`, `b.cls` (a field is all \
+        "{shard}: sample 0, `a`: no field `jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm`, only `b.jpg`, `b.cls` (a field is all \
          that follows the first dot of a file's name)"
     );
     assert!(ended.stdout.lines().any(|l| l == line), "{}", ended.stdout);

@@ -19,7 +19,7 @@ pub struct SampleConfig {
     /// Folders in which their modules are searched first.
     pub python_path: Vec<PathBuf>,
     /// Field of the image; `|` between alternatives.
-    #[key(default = "jpg|jpeg|png|webp|gif|bmp|tif|tiff|ppm|pgm|image|img".into())]
+    #[key(default = "jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm".into())]
     pub image_field: String,
     /// Field of the class index; empty: no labels, all are -1.
     #[key(default = "cls|label".into())]

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use headwater_cache::CacheLevel;
 use headwater_core::draw::{CropBox, DrawKey, Extent};
+use headwater_core::recipe::ExifOrientation;
 use headwater_core::{Dtype, Recipe, SampleId};
 use headwater_render::decode::{DecodeLimits, DecodedCache, Decoder, Wanted};
 use xxhash_rust::xxh3::xxh3_128;
@@ -195,6 +196,27 @@ fn a_full_cache_stays_within_its_bytes_and_keeps_what_was_used() {
         assert!(!seen[0].is_empty());
         seen.iter_mut().for_each(|entries| entries.sort());
         assert_eq!(seen[0] == seen[1], keep > Duration::ZERO, "what is there stays for {keep:?}");
+    }
+}
+
+/// It is kept as it is stored, whoever turns it.
+#[test]
+fn an_image_that_is_there_is_turned_for_those_who_ask_for_it() {
+    let encoded = fixture("../turned/6.jpg");
+    let (ignore, apply) = (ExifOrientation::Ignore, ExifOrientation::Apply);
+    for order in [[ignore, apply, ignore], [apply, ignore, apply]] {
+        let folder = Folder::new();
+        for exif_orientation in order {
+            let recipe = Recipe { exif_orientation, ..bounded(DecodeLimits::default()) };
+            let (mut known, mut plain) = (folder.decoder(), decoder());
+            known.follow(&recipe).expect("memory");
+            plain.follow(&recipe).expect("memory");
+            let expected = plain.decode(&encoded).expect("an image");
+            let found = known.decode(&encoded).expect("an image");
+            assert_eq!(found.extent(), expected.extent());
+            assert!(found.pixels() == expected.pixels());
+        }
+        assert_eq!(folder.entries().len(), 1);
     }
 }
 

@@ -1,4 +1,5 @@
-//! BMP of any depth, also run-length encoded; alpha is dropped. What Pillow's `BmpImagePlugin` reads, in the same way.
+//! BMP of any depth, also run-length encoded; alpha is dropped. What Pillow's `BmpImagePlugin` reads, in the same way, and masks
+//! of any layout.
 
 use std::ops::Range;
 
@@ -40,7 +41,6 @@ pub(super) fn decode(
 ) -> Result<(), DecodeFailure> {
     let header = Header::read(encoded, limits)?;
     let Extent { width, height } = header.extent;
-    canvas.image.reset(header.extent);
     let colours = header.colours(encoded).ok_or_else(cut)?;
     let held = encoded.get(header.pixels..).unwrap_or_default();
     let unpacked;
@@ -56,25 +56,38 @@ pub(super) fn decode(
         _ => (width as usize * bits).div_ceil(32) * 4,
     };
     let needed = (width as usize * bits).div_ceil(8);
+    if rows.len() < stride * (height as usize - 1) + needed {
+        return Err(cut().into());
+    }
+    canvas.image.reset(header.extent);
     for row in 0..height {
         let from = row as usize * stride;
-        let packed = rows.get(from..).and_then(|rest| rest.get(..needed)).ok_or_else(cut)?;
+        let packed = &rows[from..from + needed];
         let to = canvas.channels(3 * width as usize).as_chunks_mut().0;
-        for (column, pixel) in to.iter_mut().enumerate() {
-            let bytes = |count: usize| &packed[column * count..][..count];
-            *pixel = match (bits, bytes) {
-                (16, bytes) => header.masked(u16::from_le_bytes([bytes(2)[0], bytes(2)[1]]).into()),
-                (24, bytes) => [bytes(3)[2], bytes(3)[1], bytes(3)[0]],
-                (32, bytes) => {
-                    header.masked(u32::from_le_bytes(std::array::from_fn(|byte| bytes(4)[byte])))
+        match bits {
+            16 => {
+                for (pixel, held) in to.iter_mut().zip(packed.as_chunks().0) {
+                    *pixel = header.masked(u16::from_le_bytes(*held).into());
                 }
-                _ => {
+            }
+            24 => {
+                for (pixel, [blue, green, red]) in to.iter_mut().zip(packed.as_chunks().0) {
+                    *pixel = [*red, *green, *blue];
+                }
+            }
+            32 => {
+                for (pixel, held) in to.iter_mut().zip(packed.as_chunks().0) {
+                    *pixel = header.masked(u32::from_le_bytes(*held));
+                }
+            }
+            _ => {
+                for (column, pixel) in to.iter_mut().enumerate() {
                     let at = column * bits;
                     // The leftmost pixel has the highest bits of a byte.
                     let index = usize::from(packed[at / 8]) >> (8 - bits - at % 8);
-                    colours[index & ((1 << bits) - 1)]
+                    *pixel = colours[index & ((1 << bits) - 1)];
                 }
-            };
+            }
         }
         let top = if header.is_top_down { row } else { height - 1 - row };
         canvas.convert(CropBox { left: 0, top, width, height: 1 }, |pixel: &[u8; 3]| *pixel);

@@ -1,6 +1,8 @@
 //! How an image is turned before it is looked at: EXIF's tag `Orientation`, or XMP's where EXIF has none, as
 //! `PIL.ImageOps.exif_transpose` has it.
 
+use std::ops::Range;
+
 use headwater_core::draw::{CropBox, Extent};
 use headwater_pixels::image::RgbImage;
 
@@ -8,8 +10,8 @@ use crate::decode::{Format, png, webp};
 
 const TAG: u16 = 0x0112;
 /// Whole numbers of TIFF: SHORT and SSHORT, LONG and SLONG.
-const OF_TWO_BYTES: [u16; 2] = [3, 8];
-const OF_FOUR_BYTES: [u16; 2] = [4, 9];
+const OF_TWO_BYTES: [u64; 2] = [3, 8];
+const OF_FOUR_BYTES: [u64; 2] = [4, 9];
 const EXIF: &[u8] = b"Exif\0\0";
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const XMP_OF_PNG: &[u8] = b"XML:com.adobe.xmp\0";
@@ -173,16 +175,15 @@ impl<'a> Said<'a> {
 
 /// The number in EXIF data, which is a TIFF file without an image.
 fn number_in_exif(tiff: &[u8]) -> Option<u32> {
-    let entry = Entry::of(tiff.strip_prefix(EXIF).unwrap_or(tiff), TAG)?;
-    (entry.count == 1).then_some(entry.value)?
+    Some(Entry::of(tiff.strip_prefix(EXIF).unwrap_or(tiff), TAG)?.value)
 }
 
-/// An entry of the first directory of a TIFF file.
+/// A whole number in the first directory of a TIFF or BigTIFF file.
 pub(super) struct Entry {
-    count: u32,
-    /// Where its first value lies, and that value, if it is a whole number and lies in the directory.
-    pub(super) place: usize,
-    pub(super) value: Option<u32>,
+    /// The first, if there are several.
+    pub(super) value: u32,
+    /// Where it lies.
+    pub(super) place: Range<usize>,
     pub(super) is_little: bool,
 }
 
@@ -190,30 +191,34 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn of(tiff: &[u8], tag: u16) -> Option<Self> {
-        let is_little = match tiff.first_chunk()? {
-            b"II*\0" => true,
-            b"MM\0*" => false,
+        let (is_little, is_big) = match tiff.first_chunk()? {
+            b"II*\0" => (true, false),
+            b"MM\0*" => (false, false),
+            b"II+\0" => (true, true),
+            b"MM\0+" => (false, true),
             _ => return None,
         };
-        let short = |at: usize| {
-            let bytes = *tiff.get(at..)?.first_chunk()?;
-            Some(if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+        let number = |place: Range<usize>| {
+            let bytes = tiff.get(place)?.iter();
+            let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+            Some(if is_little { bytes.rev().fold(0, add) } else { bytes.fold(0, add) })
         };
-        let long = |at: usize| {
-            let bytes = *tiff.get(at..)?.first_chunk()?;
-            Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+        let short = |at: usize| number(at..at.checked_add(2)?);
+        // Bytes of an offset, of the number of entries, and of an entry.
+        let (offset, count, entry) = if is_big { (8, 8, 20) } else { (4, 2, 12) };
+        let directory = usize::try_from(number(offset..2 * offset)?).ok()?;
+        let first = directory.checked_add(count)?;
+        let entries = usize::try_from(number(directory..first)?).ok()?;
+        let held = tiff.get(first..)?.len() / entry;
+        let places = (0..entries.min(held)).rev().map(|number| first + entry * number);
+        let found = places.into_iter().find(|at| short(*at) == Some(tag.into()))?;
+        let len = match short(found + 2)? {
+            kind if OF_TWO_BYTES.contains(&kind) => 2,
+            kind if OF_FOUR_BYTES.contains(&kind) => 4,
+            _ => return None,
         };
-        let directory = usize::try_from(long(4)?).ok()?;
-        let entries = usize::from(short(directory)?);
-        let entry = |number: usize| directory.checked_add(2 + 12 * number);
-        let found = (0..entries).rev().filter_map(entry).find(|at| short(*at) == Some(tag))?;
-        let (kind, count, place) = (short(found + 2)?, long(found + 4)?, found + 8);
-        let value = match kind {
-            kind if OF_TWO_BYTES.contains(&kind) => short(place).map(u32::from),
-            kind if OF_FOUR_BYTES.contains(&kind) => long(place),
-            _ => None,
-        };
-        Some(Self { count, place, value, is_little })
+        let place = found + 4 + offset..found + 4 + offset + len;
+        Some(Self { value: number(place.clone())? as u32, place, is_little })
     }
 }
 

@@ -28,6 +28,14 @@ pub(super) fn decode(
     let header = Header::read(encoded, limits)?;
     let Extent { width, height } = header.extent;
     let per_pixel = if matches!(header.kind, b'3' | b'6') { 3 } else { 1 };
+    let packed = match header.kind {
+        b'4' => (width as usize).div_ceil(8) * height as usize,
+        b'5' | b'6' => per_pixel * width as usize * height as usize,
+        _ => 0,
+    };
+    if header.pixels.len() < packed {
+        return Err(cut().into());
+    }
     canvas.image.reset(header.extent);
     let len = width as usize * height as usize * per_pixel;
     header.read_levels(canvas.channels(len), width as usize).ok_or_else(cut)?;

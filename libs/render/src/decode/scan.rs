@@ -7,6 +7,9 @@ use memchr::memmem;
 const START_OF_SCAN: u8 = 0xda;
 const END_OF_IMAGE: u8 = 0xd9;
 
+/// Zeros at the end of a file that are no other data.
+const PADDING_BYTES: usize = 16;
+
 /// What an image ends with.
 pub(super) const END: [u8; 2] = [0xff, END_OF_IMAGE];
 
@@ -25,13 +28,17 @@ pub(super) fn is_complete(encoded: &[u8]) -> bool {
     }
 }
 
-/// Whether there is one scan of a sequential image and no end-of-image marker. Another scan could have been cut off from a
-/// progressive one.
+/// Whether there is one scan of a sequential image without restarts, and no end-of-image marker. Another scan could have been
+/// cut off from a progressive one. A file that ends with zeros is one whose end was never written.
 pub(super) fn lacks_only_its_end(encoded: &[u8]) -> bool {
     let frame = segments(encoded).find(|(marker, ..)| is_frame(*marker));
     let is_sequential = frame.is_some_and(|(marker, ..)| matches!(marker, 0xc0 | 0xc1));
-    let ends = |scan| memmem::find(scan, &END).or(memmem::find(scan, &[0xff, START_OF_SCAN]));
-    is_sequential && first_scan(encoded).is_some_and(|scan| ends(scan).is_none())
+    // At a restart libjpeg finds its way again, whatever is missing before it.
+    let others = [END_OF_IMAGE, START_OF_SCAN].into_iter().chain(0xd0..=0xd7);
+    let is_alone =
+        |scan| others.clone().all(|marker| memmem::find(scan, &[0xff, marker]).is_none());
+    let is_padded = encoded.ends_with(&[0; PADDING_BYTES]);
+    is_sequential && !is_padded && first_scan(encoded).is_some_and(is_alone)
 }
 
 /// Starts of scans; a thumbnail in a comment may hold more of them.

@@ -23,8 +23,8 @@ const FROM_HIGHEST_BIT: u16 = 1;
 const ASSOCIATED_ALPHA: u16 = 1;
 /// `PhotometricInterpretation`.
 const WHITE_IS_ZERO: u16 = 0;
-const BLACK_IS_ZERO: u16 = 1;
-const PALETTE: u16 = 3;
+const BLACK_IS_ZERO: u8 = 1;
+const PALETTE: u32 = 3;
 /// Bytes that a reader may take however small an image is.
 const LEAST_BYTES: usize = 1 << 20;
 /// Bytes of a pixel at most: four channels of 32 bits.
@@ -59,11 +59,12 @@ pub(super) fn decode(
     let layout = Layout::of(&mut reader, extent, is_palette)?;
     canvas.image.reset(extent);
     let (width, height) = reader.chunk_dimensions();
-    let (across, chunks) = match reader.get_chunk_type() {
-        ChunkType::Strip => (1, reader.strip_count()),
-        ChunkType::Tile => (extent.width.div_ceil(width.max(1)), reader.tile_count()),
+    let (width, height) = (width.max(1), height.max(1));
+    let across = match reader.get_chunk_type() {
+        ChunkType::Strip => 1,
+        ChunkType::Tile => extent.width.div_ceil(width),
     };
-    let places = chunks.map_err(|e| refusal(&e))? / layout.planes;
+    let places = across * extent.height.div_ceil(height);
     for place in 0..places {
         let (left, top) = (place % across * width, place / across * height);
         let (width, height) = reader.chunk_data_dimensions(place);
@@ -90,12 +91,12 @@ fn open<'a>(
 ) -> Result<(Reader<'a>, Extent, bool), DecodeFailure> {
     let mut file = Cow::Borrowed(encoded);
     let meaning = Entry::of(encoded, Tag::PhotometricInterpretation.to_u16());
-    let palette = meaning.filter(|entry| entry.value == Some(PALETTE.into()));
-    if let Some(Entry { place, is_little, .. }) = palette {
+    if let Some(Entry { place, is_little, .. }) = meaning.filter(|entry| entry.value == PALETTE) {
         // The crate has no palettes: it reads indices as it does levels.
-        let levels =
-            if is_little { BLACK_IS_ZERO.to_le_bytes() } else { BLACK_IS_ZERO.to_be_bytes() };
-        file.to_mut()[place..place + levels.len()].copy_from_slice(&levels);
+        let last = if is_little { place.start } else { place.end - 1 };
+        let file = file.to_mut();
+        file[place].fill(0);
+        file[last] = BLACK_IS_ZERO;
     }
     let is_palette = matches!(file, Cow::Owned(_));
     let mut reader = Decoder::new(Cursor::new(file)).map_err(|e| refusal(&e))?;
@@ -228,30 +229,34 @@ impl Layout {
         canvas: &mut Canvas<'_>,
     ) -> Result<(), DecodeError> {
         let pixels = part.width as usize * part.height as usize;
-        let per_pixel = channels[0].len() / pixels.max(1);
-        let sample = |pixel: usize, number: usize| {
-            if self.planes == 1 {
-                channels[0][pixel * per_pixel + number]
-            } else {
-                channels[number][pixel]
-            }
+        let there = match self.planes {
+            1 => channels[0].len() / pixels.max(1),
+            _ => channels.len(),
         };
-        let (least, there) = (self.colours.channels(), per_pixel * channels.len());
-        if there < least || channels.iter().any(|channel| channel.len() < pixels * per_pixel) {
+        let is_short = channels.iter().any(|channel| channel.len() < pixels);
+        if is_short || there < self.colours.channels() {
             return Err(DecodeError::truncated("unexpected end of TIFF file"));
         }
+        let interleaved: Vec<u8>;
+        let samples = if self.planes == 1 {
+            &channels[0]
+        } else {
+            let pixel = |at: usize| channels.iter().map(move |channel| channel[at]);
+            interleaved = (0..pixels).flat_map(pixel).collect();
+            &interleaved
+        };
+        let from = samples.chunks_exact(there);
         let to = canvas.channels(3 * pixels).as_chunks_mut().0;
-        for (number, pixel) in to.iter_mut().enumerate() {
-            let sample = |channel| sample(number, channel);
-            *pixel = match &self.colours {
-                Colours::Gray => [sample(0); 3],
-                Colours::Palette(colours) => colours[usize::from(sample(0))],
-                Colours::Rgb => [0, 1, 2].map(sample),
-                Colours::Multiplied => [0, 1, 2].map(|channel| divided(sample(channel), sample(3))),
-                Colours::FourInks => {
-                    cmyk::rgb_of_inverted(&[0, 1, 2, 3].map(|ink| 255 - sample(ink)))
-                }
-            };
+        match &self.colours {
+            Colours::Gray => set(to, from, |sample| [sample[0]; 3]),
+            Colours::Palette(colours) => set(to, from, |sample| colours[usize::from(sample[0])]),
+            Colours::Rgb => set(to, from, |sample| [sample[0], sample[1], sample[2]]),
+            Colours::Multiplied => {
+                set(to, from, |sample| [0, 1, 2].map(|channel| divided(sample[channel], sample[3])))
+            }
+            Colours::FourInks => set(to, from, |sample| {
+                cmyk::rgb_of_inverted(&[0, 1, 2, 3].map(|ink| 255 - sample[ink]))
+            }),
         }
         canvas.convert(part, |pixel: &[u8; 3]| *pixel);
         Ok(())
@@ -268,6 +273,14 @@ impl Layout {
         let rows = packed.chunks_exact((columns * bits).div_ceil(8).max(1)).take(rows);
         rows.flat_map(|row| (0..columns).map(move |column| level(row, column))).collect()
     }
+}
+
+fn set<'a>(
+    to: &mut [[u8; 3]],
+    from: impl Iterator<Item = &'a [u8]>,
+    colour: impl Fn(&'a [u8]) -> [u8; 3],
+) {
+    to.iter_mut().zip(from).for_each(|(pixel, samples)| *pixel = colour(samples));
 }
 
 /// The colours of a palette, which has all red values first.

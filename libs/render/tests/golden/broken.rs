@@ -37,6 +37,23 @@ fn a_jpeg_cut_at_any_byte_is_refused() {
     decoder.decode(&whole).expect("the decoder is as good as new");
 }
 
+/// libjpeg goes on at a restart, whatever is missing before it, and takes zeros for pixels.
+#[test]
+fn what_follows_a_cut_makes_no_whole_jpeg() {
+    let (restarts, plain) = (bytes("decode/restart.jpg"), bytes("decode/baseline-420.jpg"));
+    let is_restart = |at: &usize| matches!(restarts[*at..*at + 2], [0xff, 0xd0..=0xd7]);
+    let scan = restarts.windows(2).position(|pair| pair == [0xff, 0xda]).expect("a scan");
+    let places: Vec<usize> = (scan..restarts.len() - 2).filter(is_restart).collect();
+    for at in places.iter().skip(2).step_by(3) {
+        for follows in [&[0; 200][..], &[7; 200], b"\0\0\x01\x0aSEFT"] {
+            refusal(&[&restarts[..*at], follows].concat(), DecodeLimits::default());
+            refusal(&[&restarts[..at + 2], follows].concat(), DecodeLimits::default());
+        }
+    }
+    let half = &plain[..plain.len() / 2];
+    refusal(&[half, &[0; 5000]].concat(), DecodeLimits::default());
+}
+
 #[test]
 fn something_else_is_not_an_image() {
     for encoded in

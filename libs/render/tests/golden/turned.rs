@@ -25,7 +25,7 @@ fn names() -> Vec<String> {
     let files = std::fs::read_dir(path("turned")).expect("fixtures");
     let names = files.map(|file| file.expect("a file").file_name().into_string().expect("ASCII"));
     let names: Vec<String> = names.filter(|name| name != "expected").collect();
-    assert!(names.len() >= 29, "{}", names.len());
+    assert!(names.len() >= 30, "{}", names.len());
     names
 }
 

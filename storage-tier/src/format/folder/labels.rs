@@ -52,6 +52,11 @@ impl Labels {
         if wanted == NOTHING {
             return Ok(Self::Nothing);
         }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = classes.iter().find(|class| !seen.insert(*class)) {
+            let reason = format!("`classes` has `{twice}` twice: name each once");
+            return Err(StorageError::Unserved { name: place.name(), reason });
+        }
         let named = if wanted.is_empty() { &USUAL_TABLES[..] } else { &[wanted] };
         for name in named {
             let beside = place.join(name);
@@ -86,10 +91,6 @@ impl Labels {
 
     fn by_class(given: &[String], place: &Place, files: &Files) -> Result<Self, StorageError> {
         let unserved = |reason| StorageError::Unserved { name: place.name(), reason };
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = given.iter().find(|class| !seen.insert(*class)) {
-            return Err(unserved(format!("`classes` has `{twice}` twice: name each once")));
-        }
         let class = |at| files.name(at).split_once('/').map(|(class, _)| class);
         let classes: BTreeSet<_> = (0..files.len()).filter_map(class).collect();
         let plain = (0..files.len()).find(|&at| class(at).is_none());
@@ -256,8 +257,10 @@ fn table(mut rows: Vec<Row>, classes: &[String]) -> Result<Table, String> {
         [] => numbers(labels.iter().map(String::as_str)),
         given => numbers(given.iter().map(String::as_str)),
     };
+    let is_own = |row: &Row| row.1.iter().any(|(column, _)| column == CLASS_NUMBER);
+    let has_own = rows.iter().any(is_own);
     for row in &mut rows {
-        let given = row.1.iter().any(|(column, _)| column == CLASS_NUMBER);
+        let given = is_own(row);
         let Some(label) = label(row).filter(|_| !given) else { continue };
         let number = match (classes.is_empty(), are_whole, are_numbers) {
             (true, true, _) => whole_number(&label).ok_or(label)?,
@@ -266,8 +269,9 @@ fn table(mut rows: Vec<Row>, classes: &[String]) -> Result<Table, String> {
         };
         row.1.push((CLASS_NUMBER.to_owned(), number));
     }
-    let are_texts = !classes.is_empty() || !are_numbers;
-    Ok((rows.into_iter().collect(), if are_texts { order } else { HashMap::new() }))
+    // Numbers of their own need not be those of the texts.
+    let has_names = !has_own && (!classes.is_empty() || !are_numbers);
+    Ok((rows.into_iter().collect(), if has_names { order } else { HashMap::new() }))
 }
 
 /// A whole number as it is, or without its fraction of zeros.

@@ -67,6 +67,7 @@ impl Walk<'_> {
         }
         let mut field = 0_i16;
         loop {
+            let place = self.at;
             let head = self.byte()?;
             if head == 0 {
                 return Some(());
@@ -79,7 +80,7 @@ impl Walk<'_> {
             // Of a field, a switch is its own kind.
             match head & 15 {
                 1 => {}
-                2 => (self.met)(&self.path, Met::Off(self.at - 1)),
+                2 => (self.met)(&self.path, Met::Off(place)),
                 kind => self.value(kind, depth)?,
             }
             self.path.pop();
