@@ -147,11 +147,13 @@ impl JpegDecoder {
             return Ok(());
         }
         let mut first = |image| *chosen.get_or_insert_with(|| choose(image));
-        if scan::lacks_only_its_end(encoded) && self.decode_ended(encoded, &mut first, canvas)? {
+        let complete = scan::is_complete(encoded);
+        // A complete file shows that at its end, and is not read for this.
+        let lacks_its_end = !complete && scan::lacks_only_its_end(encoded);
+        if lacks_its_end && self.decode_ended(encoded, &mut first, canvas)? {
             crate::metrics::repaired("jpeg");
             return Ok(());
         }
-        let complete = scan::is_complete(encoded);
         let mut outcome = self.decode_with_state(encoded, complete, &mut first, canvas);
         if outcome == Ok(Warned::No) {
             return Ok(());
