@@ -1,7 +1,6 @@
 //! Datasets: their shards found and indexed, each with its manifest.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +12,7 @@ use headwater_core::{Digest, Digester, Manifest, ShardEntry};
 
 use crate::config::index_fallback_dir;
 use crate::find::find_places;
-use crate::format::{Format, Formats, Formatted, Opened, Outline};
+use crate::format::{Format, Formats, Formatted, Opened, Outline, unless_it_panics};
 use crate::kept::KeptIndices;
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
@@ -226,20 +225,15 @@ pub fn first_place(
     Ok(FirstPlace { places: places.len(), name: place.name(), samples })
 }
 
-/// What a format says of a place. A panic in a reader that is not ours is a fault of the file, and a file that was
-/// never fetched is not taken for one that is broken.
-fn outlines(format: &dyn Format, place: &Place) -> Result<Vec<Outline>, StorageError> {
-    let unserved =
-        |reason: &str| StorageError::Unserved { name: place.name(), reason: reason.to_owned() };
-    let looked = catch_unwind(AssertUnwindSafe(|| format.outlines(place)));
-    let looked = looked.unwrap_or_else(|_| {
-        Err(unserved(
-            "the reader of its format stopped by a panic: see the log, and leave the file out",
-        ))
-    });
-    looked.map_err(|error| {
+/// What a format says of a place. A file that was never fetched is not taken for one that is broken.
+///
+/// # Errors
+/// As [`Format::outlines`].
+pub(crate) fn outlines(format: &dyn Format, place: &Place) -> Result<Vec<Outline>, StorageError> {
+    unless_it_panics(|| place.name(), || format.outlines(place)).map_err(|error| {
         if is_of_content(&error) && is_lfs_pointer(place) {
-            return unserved("it is a pointer of Git LFS, not the file itself: run `git lfs pull`");
+            let reason = "it is a pointer of Git LFS, not the file itself: run `git lfs pull`";
+            return StorageError::Unserved { name: place.name(), reason: reason.to_owned() };
         }
         error
     })

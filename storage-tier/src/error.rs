@@ -135,6 +135,14 @@ pub enum StorageError {
         /// Why, and the remedy.
         reason: String,
     },
+    /// A dataset in Python that does not give a sample now.
+    #[error("`{name}` cannot be served: {reason}")]
+    Dataset {
+        /// Its class.
+        name: String,
+        /// What it raised.
+        reason: String,
+    },
     /// A shard for whose unpacked samples there is no room.
     #[error(
         "the samples of shard `{name}` cannot be unpacked: make room in `storage.cache` or in the \
@@ -284,16 +292,17 @@ impl StorageError {
             Self::Draining => StorageFailure::Draining,
             Self::WrongVersion { .. } => StorageFailure::WrongVersion,
             Self::Message(_) => StorageFailure::BadRequest,
-            // A shard that was indexed at the start and cannot be now has been changed since, or the
-            // system is short of something. Neither says anything about a sample.
-            Self::Object(_)
-            | Self::Broken { .. }
+            // That a shard has its version of the start is known before its bytes are looked at.
+            Self::Broken { .. }
             | Self::Unserved { .. }
-            | Self::Unpack { .. }
             | Self::BrokenTar { .. }
             | Self::EmptyFile { .. }
             | Self::Compressed { .. }
-            | Self::Samples { .. }
+            | Self::Samples { .. } => StorageFailure::ShardBroken,
+            // Its source, the system, or files beside it: neither says anything about a sample.
+            Self::Object(_)
+            | Self::Dataset { .. }
+            | Self::Unpack { .. }
             | Self::Idx { .. }
             | Self::IdxRead { .. }
             | Self::ShardChanged { .. } => StorageFailure::ShardAway,
@@ -334,9 +343,9 @@ impl StorageError {
 mod tests {
     use super::*;
 
-    /// A caller that gets another answer gives up at once, though another node may have the shard.
+    /// A caller gives up at once where no node has another answer, and else waits.
     #[test]
-    fn a_shard_that_cannot_be_read_or_indexed_now_is_away() {
+    fn a_shard_that_cannot_be_read_now_is_away_and_one_that_never_can_is_broken() {
         let name = || "a.tar".to_owned();
         let fault = || "odd".to_owned();
         let gone = || ObjectError::NotFound { name: name() };
@@ -347,19 +356,26 @@ mod tests {
             ObjectError::Forbidden(fault()).into(),
             ObjectError::Read { name: name(), source: Box::new(said()) }.into(),
             StorageError::Read(gone().into()),
-            StorageError::BrokenTar { name: name(), at: 512, fault: fault() },
-            StorageError::EmptyFile { name: name() },
-            StorageError::Compressed { name: name(), form: "gzip", command: fault() },
             StorageError::Idx { name: name(), place: fault(), fault: fault() },
             StorageError::IdxRead { name: name(), source: gone() },
-            StorageError::Broken { name: name(), place: fault(), fault: fault() },
-            StorageError::Unserved { name: name(), reason: fault() },
+            StorageError::Dataset { name: name(), reason: fault() },
             StorageError::Unpack { name: name(), source: said() },
             StorageError::ShardChanged { name: name() },
         ];
         for error in away {
             assert_eq!(error.kind(), StorageFailure::ShardAway, "{error}");
             assert!(error.kind().is_retryable(), "{error}");
+        }
+        let broken = [
+            StorageError::BrokenTar { name: name(), at: 512, fault: fault() },
+            StorageError::EmptyFile { name: name() },
+            StorageError::Compressed { name: name(), form: "gzip", command: fault() },
+            StorageError::broken(name(), fault(), fault()),
+            StorageError::Unserved { name: name(), reason: fault() },
+        ];
+        for error in broken {
+            assert_eq!(error.kind(), StorageFailure::ShardBroken, "{error}");
+            assert!(!error.kind().is_retryable(), "{error}");
         }
     }
 }

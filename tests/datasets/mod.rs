@@ -14,4 +14,5 @@ mod preview;
 mod program;
 mod stubs;
 mod tar_walk;
+mod trained;
 mod validate;

@@ -27,6 +27,8 @@ pub enum StorageFailure {
     Unauthenticated,
     /// A shard cannot be read there now: its file is away, was changed, or the system refuses.
     ShardAway,
+    /// A shard that is what it was when the node started, and cannot be served: reading it again changes nothing.
+    ShardBroken,
     /// The node is at its limit.
     Overloaded,
     /// The node does not answer or is going away.
@@ -43,7 +45,7 @@ pub enum StorageFailure {
 
 impl StorageFailure {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::UnknownDataset,
         Self::ManifestChanged,
         Self::OutOfRange,
@@ -51,6 +53,7 @@ impl StorageFailure {
         Self::WrongVersion,
         Self::Unauthenticated,
         Self::ShardAway,
+        Self::ShardBroken,
         Self::Overloaded,
         Self::Unavailable,
         Self::Draining,
@@ -69,6 +72,7 @@ impl StorageFailure {
             Self::WrongVersion => Code::Unimplemented,
             Self::Unauthenticated => Code::Unauthenticated,
             Self::ShardAway => Code::Aborted,
+            Self::ShardBroken => Code::DataLoss,
             Self::Overloaded => Code::ResourceExhausted,
             Self::Unavailable | Self::Draining => Code::Unavailable,
             Self::TimedOut => Code::DeadlineExceeded,
@@ -109,7 +113,8 @@ impl StorageFailure {
             | Self::OutOfRange
             | Self::BadRequest
             | Self::WrongVersion
-            | Self::Unauthenticated => false,
+            | Self::Unauthenticated
+            | Self::ShardBroken => false,
             Self::ShardAway
             | Self::Overloaded
             | Self::Unavailable
@@ -130,6 +135,7 @@ impl StorageFailure {
             Self::WrongVersion => "wrong_version",
             Self::Unauthenticated => "unauthenticated",
             Self::ShardAway => "shard_away",
+            Self::ShardBroken => "shard_broken",
             Self::Overloaded => "overloaded",
             Self::Unavailable => "unavailable",
             Self::Draining => "draining",

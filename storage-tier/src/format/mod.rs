@@ -36,6 +36,7 @@ mod tokens;
 mod zarr;
 
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use headwater_core::Digest;
 use headwater_storage_client::IndexedShard;
@@ -187,6 +188,21 @@ pub(crate) trait SampleSink {
     /// # Errors
     /// The sample has a field of that name, or there is no room.
     fn field(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError>;
+}
+
+/// What a format says of an object. A panic in a reader that is not ours is a fault of the file.
+///
+/// # Errors
+/// As `read`; [`StorageError::Unserved`] after a panic.
+pub(crate) fn unless_it_panics<T>(
+    name: impl FnOnce() -> String,
+    read: impl FnOnce() -> Result<T, StorageError>,
+) -> Result<T, StorageError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        let reason =
+            "the reader of its format stopped by a panic: see the log, and leave the file out";
+        Err(StorageError::Unserved { name: name(), reason: reason.to_owned() })
+    })
 }
 
 /// Samples that a shard to be unpacked may have, however small its file: the index has some 100 bytes for each.

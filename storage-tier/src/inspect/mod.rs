@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::index_fallback_dir;
+use crate::dataset::outlines;
 use crate::find::find_places;
 #[cfg(feature = "format-tfrecord")]
 use crate::format::TfRecord;
@@ -140,7 +141,7 @@ impl FoundPlace {
         if self.kind == FormatKind::Tar && self.place.source.is_local() {
             return count_at(&self.place);
         }
-        let outlines = self.format.outlines(&self.place)?;
+        let outlines = outlines(&*self.format, &self.place)?;
         let samples = outlines.iter().map(|outline| u64::from(outline.samples)).sum();
         let bytes = outlines.iter().map(|outline| outline.bytes).sum();
         Ok(SampleCount { shards: outlines.len() as u64, samples, bytes, by_idx: None })
@@ -154,7 +155,7 @@ impl FoundPlace {
         if self.kind == FormatKind::Tar {
             return Ok(vec![FoundShard::tar(self)]);
         }
-        let outlines = self.format.outlines(&self.place)?;
+        let outlines = outlines(&*self.format, &self.place)?;
         let shard = |(number, outline)| FoundShard::of(self, number, outline);
         Ok((0..).zip(outlines).map(shard).collect())
     }

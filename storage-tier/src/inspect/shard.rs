@@ -3,7 +3,7 @@
 use headwater_storage_client::IndexedShard;
 
 use super::FoundPlace;
-use crate::format::{Damage, InspectedShard, Opened, Outline};
+use crate::format::{Damage, InspectedShard, Opened, Outline, unless_it_panics};
 use crate::{StorageError, unpacked};
 
 /// A shard of a place.
@@ -66,10 +66,11 @@ impl FoundShard {
     /// # Errors
     /// Nothing of it can be read, or it was changed meanwhile.
     pub fn open(&self) -> Result<InspectedSamples, StorageError> {
-        let mut inspected = match &self.outline {
-            Some(outline) => self.open_as(outline)?,
-            None => self.open_tar()?,
+        let open = || match &self.outline {
+            Some(outline) => self.open_as(outline),
+            None => self.open_tar(),
         };
+        let mut inspected = unless_it_panics(|| self.name(), open)?;
         if self.number == 0 {
             match self.of.check_sum() {
                 Ok(has_sum) => inspected.has_sum = has_sum,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use headwater_proto::storage::StorageFailure;
 use headwater_storage_client::IndexedShard;
 
 use super::Storage;
 use crate::dataset::Dataset;
-use crate::format::Opened;
+use crate::format::{Opened, unless_it_panics};
 use crate::through_cache::{self, Known};
 use crate::unpacked::closing_idle;
 use crate::{StorageError, metrics};
@@ -75,30 +76,45 @@ impl Storage {
         opened.map_err(StorageError::Opening)
     }
 
-    /// The shard as it is read: in its place, from the cache, or unpacked.
+    /// The shard as it is read. What a disk or a network has given wrong once is not held against it.
     async fn open_now(&self, key: (usize, u32)) -> Result<IndexedShard, StorageError> {
-        let ((dataset, shard), storage) = (key, self.clone());
-        let open_one = move || {
-            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
-            let entry = &manifest.shards()[shard as usize];
-            let served = &shards[shard as usize];
-            let changed = || StorageError::ShardChanged { name: served.name() };
+        let storage = self.clone();
+        let open = move || {
+            let open = || closing_idle(&storage.inner.open, || storage.open_once(key));
+            match open() {
+                Err(error) if error.kind() == StorageFailure::ShardBroken => {
+                    let error = error.sentence();
+                    tracing::warn!(%error, "a shard cannot be served: it is read once more");
+                    open()
+                }
+                opened => opened,
+            }
+        };
+        self.on_reader(open).await
+    }
+
+    /// The shard in its place, from the cache, or unpacked. Blocking.
+    fn open_once(&self, key: (usize, u32)) -> Result<IndexedShard, StorageError> {
+        let (dataset, shard) = (key.0, key.1 as usize);
+        let Dataset { manifest, shards } = &self.inner.datasets[dataset];
+        let (entry, served) = (&manifest.shards()[shard], &shards[shard]);
+        let changed = || StorageError::ShardChanged { name: served.name() };
+        let open = || {
             let opened = served.open()?;
             if let Opened::InPlace(opened) = &opened
                 && opened.index().digest() != entry.digest
             {
                 return Err(changed());
             }
-            let cache = storage.cache_for(&opened);
+            let cache = self.cache_for(&opened);
             let is_distant = cache.is_some() && served.is_distant();
-            let (version, sum) = (served.identity(), &|| storage.inner.sums.of(served.place()));
+            let (version, sum) = (served.identity(), &|| self.inner.sums.of(served.place()));
             let known = Known { name: served.name(), entry, version, is_distant, sum };
             let opened = through_cache::open(cache, opened, &known)?;
             let unchanged = opened.index().samples() == entry.samples;
             let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
-            Ok(storage.with_entries(key, opened))
+            Ok(self.with_entries(key, opened))
         };
-        let storage = self.clone();
-        self.on_reader(move || closing_idle(&storage.inner.open, open_one)).await
+        unless_it_panics(|| served.name(), open)
     }
 }

@@ -249,5 +249,5 @@ fn class(place: &Place) -> String {
 }
 
 fn failed(place: &Place, error: &CallError) -> StorageError {
-    StorageError::Unserved { name: place.name(), reason: error.to_string() }
+    StorageError::Dataset { name: place.name(), reason: error.to_string() }
 }
