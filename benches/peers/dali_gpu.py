@@ -1,6 +1,9 @@
 """Images per second of the whole `dinov2` recipe on one GPU, from encoded images in memory: NVIDIA DALI and
 this project in turns, over the same photos. Called by tests/gpu/run.sh.
 
+DALI is tuned first: each of its settings in turn, with the best values of those before. What is fastest is measured in turns with
+this project: DALI without its cache beside a first pass, in which no entry point is known, and DALI with it beside later passes.
+
 usage: dali_gpu.py [OPTIONS] FOLDER -- HEADWATER [ITS OPTIONS]
 Both have as many threads and both give binary16: DALI's types have no bfloat16. DALI's batches stay on the GPU, this project's are copied to
 the host's memory, where its links take them from. The table is Markdown.
@@ -14,14 +17,17 @@ import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 
 import numpy
 import nvidia.dali
 
-from recipes_dali import gpu_pipeline
+from recipes_dali import HUFFMAN_ON_GPU, gpu_pipeline
 
 ENDINGS = (".jpg", ".jpeg")
+# Rows of `headwater bench gpu`: all entry points made by kernels, and all known.
+FIRST, LATER = "GPU that decodes, first pass", "GPU that decodes, later passes"
 # Batches that DALI works on ahead of the one that is waited for: its own default.
 PREFETCH = 2
 
@@ -48,33 +54,107 @@ def batches(photos, size):
         yield list(itertools.islice(turn, size))
 
 
-class Dali:
-    """DALI with a share of the images for the engines."""
+# DALI's settings, and the values that are tried of each, in this order.
+SETTINGS = {
+    "batch": [64, 256, 512],
+    "load": [0.65, 0.0, 1.0],
+    "huffman": [HUFFMAN_ON_GPU, 0],
+    "gates": ["conditionals", "neutral"],
+    "pipelines": [1, 2, 4],
+}
+# Enough for all decoded photos, where the cache of decoded images is on.
+CACHE_MB = 4096
 
-    def __init__(self, photos, load, arguments):
-        self.batch = arguments.batch
-        self.pipeline = gpu_pipeline(
-            batches(photos, arguments.batch),
-            load,
-            batch_size=arguments.batch,
-            num_threads=arguments.threads,
-            device_id=arguments.device,
-            prefetch_queue_depth=PREFETCH,
-        )
-        self.pipeline.build()
+
+def size_of(jpeg):
+    """Height and width, from the frame header."""
+    at = 2
+    while not (0xC0 <= jpeg[at + 1] <= 0xCF and jpeg[at + 1] not in (0xC4, 0xC8, 0xCC)):
+        at += 2 + 256 * int(jpeg[at + 2]) + int(jpeg[at + 3])
+    return 256 * int(jpeg[at + 5]) + int(jpeg[at + 6]), 256 * int(jpeg[at + 7]) + int(jpeg[at + 8])
+
+
+class Dali:
+    """DALI with its settings; `cached`: decoded images are kept on the GPU, which reads files in place of memory."""
+
+    def __init__(self, photos, arguments, settings, cached=False):
+        self.batch, count = settings["batch"], settings["pipelines"]
+        sizes = [size_of(photo) for photo in photos]
+        largest = tuple(max(size[n] for size in sizes) for n in range(2))
+        self.pipelines = []
+        for _ in range(count):
+            self.pipelines.append(
+                gpu_pipeline(
+                    batches=None if cached else batches(photos, self.batch),
+                    files=arguments.files if cached else None,
+                    gates=settings["gates"],
+                    load=settings["load"],
+                    huffman=settings["huffman"],
+                    cache_mb=CACHE_MB // count if cached else 0,
+                    largest=largest,
+                    batch_size=self.batch,
+                    num_threads=max(1, arguments.threads // count),
+                    device_id=arguments.device,
+                    prefetch_queue_depth=PREFETCH,
+                )
+            )
+        for pipeline in self.pipelines:
+            pipeline.build()
+        self.warm = len(photos) // self.batch + 1 if cached else 0
 
     def images_per_second(self, seconds):
-        # Those that were made ahead while nobody looked are not counted.
-        for _ in range(2 * PREFETCH):
-            self.pipeline.run()
+        # Those that were made ahead while nobody looked are not counted, nor are those that fill the cache.
+        for pipeline in self.pipelines:
+            for _ in range(2 * PREFETCH + self.warm):
+                pipeline.run()
+        self.warm = 0
         count, started = 0, time.perf_counter()
         while time.perf_counter() - started < seconds:
-            views = self.pipeline.run()
-            count += 1
+            for pipeline in self.pipelines:
+                views = pipeline.run()
+                count += self.batch
         for view in views:
             # Whether a batch that is given out is finished, is the executor's affair.
             view.as_cpu()
-        return count * self.batch / (time.perf_counter() - started)
+        return count / (time.perf_counter() - started)
+
+    def close(self):
+        self.pipelines.clear()
+
+
+def named(settings):
+    """Settings in words."""
+    words = {
+        "batch": "batch {}",
+        "load": "hw_decoder_load {}",
+        "huffman": "hybrid_huffman_threshold {}",
+        "gates": "{}",
+        "pipelines": "{} pipelines",
+    }
+    return ", ".join(words[key].format(value) for key, value in settings.items())
+
+
+def tuned(photos, arguments, measure):
+    """The fastest settings, each setting tried in turn; all that was measured as a table."""
+    best, rates = {key: values[0] for key, values in SETTINGS.items()}, {}
+
+    def rate(settings):
+        key = tuple(settings.values())
+        if key not in rates:
+            try:
+                rates[key] = measure(settings)
+            except Exception as error:  # noqa: BLE001
+                print(f"NOT RUN: DALI, {named(settings)}: {str(error).splitlines()[0]}\n")
+                rates[key] = 0.0
+        return rates[key]
+
+    for key, values in SETTINGS.items():
+        best = max(({**best, key: value} for value in values), key=rate)
+    print(f"| DALI {nvidia.dali.__version__}, {arguments.tune_seconds:g} s each | images/s |\n| --- | ---: |")
+    for key, found in rates.items():
+        print(f"| {named(dict(zip(SETTINGS, key)))} | {found:.0f} |")
+    print()
+    return best
 
 
 class Ours:
@@ -103,22 +183,35 @@ class Ours:
 
 def contenders(photos, arguments):
     """Name -> contender; one that cannot be had is left out with a loud line."""
-    makers = {}
-    for load in arguments.loads:
-        makers[f"DALI {nvidia.dali.__version__}, hw_decoder_load {load}"] = (Dali, photos, load)
-        if "nvjpeg" in arguments.decoders:
-            makers[f"headwater, nvjpeg, hw_decoder_load {load}"] = (Ours, "nvjpeg", load, "GPU", arguments.threads)
-    if "processor" in arguments.decoders:
-        makers["headwater, the processor decodes"] = (Ours, "turbojpeg", 0.0, "GPU", arguments.threads)
-    if "kernels" in arguments.decoders:
+
+    def measure(settings):
+        peer = Dali(photos, arguments, settings)
+        try:
+            return peer.images_per_second(arguments.tune_seconds)
+        finally:
+            peer.close()
+
+    best = tuned(photos, arguments, measure)
+    dali = f"DALI {nvidia.dali.__version__}, {named(best)}"
+    makers = {
+        dali: (Dali, photos, arguments, best),
+        f"{dali}, decoded images cached": (Dali, photos, arguments, best, True),
+    }
+    ours = {
+        "nvjpeg": ("headwater, nvjpeg", "nvjpeg", best["load"], "GPU", 1),
+        "processor": ("headwater, the processor decodes", "turbojpeg", 0.0, "GPU", 1),
         # A thread waits for the GPU while another one works: docs/gpu.md advises more threads than cores here.
-        threads = 2 * arguments.threads
-        name = f"headwater, kernels decode, {threads} threads"
-        makers[name] = (Ours, "turbojpeg", 0.0, "GPU that decodes", threads)
+        "first": ("headwater, kernels decode, first pass", "turbojpeg", 0.0, FIRST, 2),
+        "later": ("headwater, kernels decode, later passes", "turbojpeg", 0.0, LATER, 2),
+    }
+    for decoder in arguments.decoders:
+        name, *how, times = ours[decoder]
+        threads = times * arguments.threads
+        makers[f"{name}, {threads} threads"] = (Ours, *how, threads, arguments)
     found = {}
     for name, (make, *how) in makers.items():
         try:
-            found[name] = make(*how, arguments)
+            found[name] = make(*how)
             found[name].images_per_second(1)
         except Exception as error:  # noqa: BLE001
             found.pop(name, None)
@@ -130,12 +223,11 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("headwater", nargs="+", help="the program, with options for all its commands")
-    parser.add_argument("--loads", type=float, nargs="*", default=[0.65, 0.0], metavar="SHARE")
-    decoders = ["kernels", "processor", "nvjpeg"]
+    decoders = ["first", "later", "processor", "nvjpeg"]
     parser.add_argument("--decoders", nargs="*", default=decoders, choices=decoders, help="this project's ways to decode")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--tune-seconds", type=float, default=3, help="of each of DALI's settings")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=64, help="images of DALI's batches")
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--device", type=int, default=0)
     return parser.parse_args()
@@ -144,11 +236,17 @@ def parse():
 def main():
     arguments = parse()
     photos = read_photos(arguments.folder)
-    peers = contenders(photos, arguments)
-    rates = {name: [] for name in peers}
-    for _ in range(arguments.rounds):
-        for name, peer in peers.items():
-            rates[name].append(peer.images_per_second(arguments.seconds))
+    with tempfile.TemporaryDirectory() as folder:
+        # DALI's cache needs names.
+        arguments.files = []
+        for number, photo in enumerate(photos):
+            arguments.files.append(f"{folder}/{number}.jpg")
+            photo.tofile(arguments.files[-1])
+        peers = contenders(photos, arguments)
+        rates = {name: [] for name in peers}
+        for _ in range(arguments.rounds):
+            for name, peer in peers.items():
+                rates[name].append(peer.images_per_second(arguments.seconds))
     report(rates, len(photos), arguments)
     # A comparison without either side is none.
     sys.exit(not all(any(side in name for name in rates) for side in ("DALI", "headwater")))
@@ -156,14 +254,15 @@ def main():
 
 def report(rates, photos, arguments):
     medians = {name: statistics.median(values) for name, values in rates.items()}
-    dali = max((rate for name, rate in medians.items() if "DALI" in name), default=None)
-    print(f"{photos} photos, {arguments.threads} threads each, DALI's batches of {arguments.batch};")
+    dali = {"cached" in name: rate for name, rate in medians.items() if "DALI" in name}
+    print(f"{photos} photos, {arguments.threads} threads of DALI;")
     print(f"medians of {arguments.rounds} interleaved rounds of {arguments.seconds:g} s\n")
-    print("| system | `dinov2`, images/s | spread | over the fastest of DALI |")
+    print("| system | `dinov2`, images/s | spread | over DALI in the same pass |")
     print("| --- | ---: | ---: | ---: |")
     for name, rate in medians.items():
         spread = 100 * (max(rates[name]) - min(rates[name])) / rate
-        ratio = "" if dali is None or "DALI" in name else f"{rate / dali:.2f} x"
+        beside = dali.get("later" in name)
+        ratio = "" if beside is None or "DALI" in name else f"{rate / beside:.2f} x"
         print(f"| {name} | {rate:.0f} | {spread:.0f} % | {ratio} |")
 
 

@@ -1,5 +1,5 @@
 """DINOv2's augmentation by NVIDIA DALI, on the CPU or on a GPU. Gates are DALI's conditionals, so that work
-that a gate shuts out is not done."""
+that a gate shuts out is not done, or neutral values, which do the work and spare the splitting of batches."""
 
 import numpy
 from nvidia.dali import fn, pipeline_def, types
@@ -19,15 +19,9 @@ def decode_pipeline():
     return fn.decoders.image(fn.external_source(name="encoded"), device="cpu", output_type=types.RGB)
 
 
-def view(image, size, scale, blur, solarize):
+def gated(x, blur, solarize):
+    """Colours, gray, blur and solarise, each behind a conditional."""
     uniform = fn.random.uniform
-    x = fn.random_resized_crop(
-        image,
-        size=[size, size],
-        random_area=list(scale),
-        interp_type=types.INTERP_CUBIC,
-        antialias=True,
-    )
     if gate(0.8):
         x = fn.color_twist(
             x,
@@ -44,8 +38,48 @@ def view(image, size, scale, blur, solarize):
     if solarize:
         if gate(0.2):
             x = fn.cast(x * (x < 128) + (255 - x) * (x >= 128), dtype=types.UINT8)
-    return fn.crop_mirror_normalize(
+    return x
+
+
+def neutral(x, blur, solarize):
+    """The same without a conditional, but for a blur that few views have: gray is a saturation of 0 in the same call,
+    and what a gate shuts out has a neutral value."""
+
+    colour = fn.random.coin_flip(probability=0.8)
+    shift = fn.random.uniform
+
+    def jitter(by):
+        return 1 + colour * shift(range=[-by, by])
+
+    has_colour = 1.0 - fn.random.coin_flip(probability=0.2)
+    x = fn.color_twist(
         x,
+        brightness=jitter(0.4),
+        contrast=jitter(0.4),
+        saturation=jitter(0.2) * has_colour,
+        hue=colour * shift(range=[-36.0, 36.0]),
+    )
+    if blur >= 1:
+        x = fn.gaussian_blur(x, window_size=9, sigma=shift(range=[0.1, 2.0]))
+    elif blur > 0:
+        if gate(blur):
+            x = fn.gaussian_blur(x, window_size=9, sigma=shift(range=[0.1, 2.0]))
+    if solarize:
+        threshold = 256 - 128 * fn.random.coin_flip(probability=0.2)
+        x = fn.cast(x * (x < threshold) + (255 - x) * (x >= threshold), dtype=types.UINT8)
+    return x
+
+
+def view(image, size, scale, blur, solarize, change=gated):
+    x = fn.random_resized_crop(
+        image,
+        size=[size, size],
+        random_area=list(scale),
+        interp_type=types.INTERP_CUBIC,
+        antialias=True,
+    )
+    return fn.crop_mirror_normalize(
+        change(x, blur, solarize),
         dtype=types.FLOAT16,
         output_layout="CHW",
         mean=MEAN_255,
@@ -54,11 +88,11 @@ def view(image, size, scale, blur, solarize):
     )
 
 
-def views(image):
+def views(image, change=gated):
     """The ten views of an image, wherever it lies."""
-    first = view(image, *GLOBAL, BLUR[0], False)
-    second = view(image, *GLOBAL, BLUR[1], True)
-    return first, second, *[view(image, *LOCAL, BLUR[2], False) for _ in range(LOCALS)]
+    first = view(image, *GLOBAL, BLUR[0], False, change)
+    second = view(image, *GLOBAL, BLUR[1], True, change)
+    return first, second, *[view(image, *LOCAL, BLUR[2], False, change) for _ in range(LOCALS)]
 
 
 @pipeline_def(
@@ -91,12 +125,30 @@ class Dali:
         self.run("recipe", photos)
 
 
+# Pixels of an image from which on nvJPEG reads its Huffman codes on the GPU: DALI's default.
+HUFFMAN_ON_GPU = 1_000_000
+
+
 @pipeline_def(enable_conditionals=True)
-def gpu_pipeline(batches, hw_decoder_load):
-    """All of it on a GPU: the JPEG engines take so large a share of the images, kernels the others.
-    `batches` gives encoded images without end."""
-    encoded = fn.external_source(source=batches, no_copy=True)
+def gpu_pipeline(batches=None, files=None, gates="conditionals", load=0.65, huffman=HUFFMAN_ON_GPU, cache_mb=0, largest=None):
+    """All of it on a GPU. The JPEG engines take the share `load` of the images, kernels the others. `batches` gives encoded
+    images without end; with `cache_mb`, which needs names of images, they are read from `files`. `largest` is the height
+    and width of the largest image, for which memory is taken in advance."""
+    if batches is None:
+        encoded, _ = fn.readers.file(files=files)
+    else:
+        encoded = fn.external_source(source=batches, no_copy=True)
+    hints = {}
+    if largest is not None:
+        hints = {"preallocate_height_hint": largest[0], "preallocate_width_hint": largest[1]}
+    if cache_mb:
+        hints.update(cache_size=cache_mb, cache_type="threshold", cache_threshold=0)
     image = fn.decoders.image(
-        encoded, device="mixed", output_type=types.RGB, hw_decoder_load=hw_decoder_load
+        encoded,
+        device="mixed",
+        output_type=types.RGB,
+        hw_decoder_load=load,
+        hybrid_huffman_threshold=huffman,
+        **hints,
     )
-    return views(image)
+    return views(image, {"conditionals": gated, "neutral": neutral}[gates])
