@@ -12,8 +12,8 @@ use crate::error::ReceiverError;
 #[derive(Clone, Debug, PartialEq, Section)]
 pub struct DrawnConfig {
     /// Draws iBOT masks for each batch. `patch`, the side of a patch in pixels, is required; also
-    /// `tensor` (`"global_crops"`), `sample_probability` (0.5), `ratio_min` (0.1), `ratio_max`
-    /// (0.5).
+    /// `tensor` (`"global_crops"`), `style` (`"dinov2"`, or `"dinov3"`), `sample_probability` (0.5), `ratio_min`
+    /// (0.1), `ratio_max` (0.5), `random_circular_shift` (false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masks: Option<MaskSpec>,
     /// Draws which patches of each image a model is shown. `kind`: `"ijepa"` or `"random"` (MAE's), and `patch`, the

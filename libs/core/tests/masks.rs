@@ -1,6 +1,6 @@
 //! iBOT masks against a plain implementation with the same draws, and what must hold of any.
 
-use headwater_core::masks::Draws;
+use headwater_core::masks::{Draws, MaskStyle};
 use headwater_core::{Dtype, MaskKey, MaskPlan, MaskSpec, Masks, Recipe};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -16,6 +16,8 @@ struct Case {
     sample_probability: f64,
     ratio_min: f64,
     ratio_max: f64,
+    style: MaskStyle,
+    random_circular_shift: bool,
     indices: Vec<i64>,
     weight: Vec<f32>,
     upperbound: u64,
@@ -83,6 +85,8 @@ fn with_the_same_draws_masks_are_those_of_the_plain_implementation() {
             sample_probability: case.sample_probability,
             ratio_min: case.ratio_min,
             ratio_max: case.ratio_max,
+            style: case.style,
+            random_circular_shift: case.random_circular_shift,
             ..spec(case.patch)
         };
         let plan = MaskPlan::new(spec, &recipe(case.height, case.width, case.views));
@@ -93,7 +97,7 @@ fn with_the_same_draws_masks_are_those_of_the_plain_implementation() {
         assert_eq!(masks.weight(), case.weight, "case {number}");
         assert_eq!(masks.upperbound(), case.upperbound, "case {number}");
     }
-    assert!(cases.len() >= 9);
+    assert!(cases.len() >= 13);
 }
 
 proptest! {
@@ -152,6 +156,73 @@ fn a_batch_of_dinov2_has_the_masks_it_asks_for() {
     for (row, &count) in rows_masked.iter().enumerate() {
         let share = count as f64 / BATCHES as f64;
         assert!((share - 0.5).abs() < 4.0 * 0.5 / (BATCHES as f64).sqrt(), "row {row}: {share}");
+    }
+}
+
+/// DINOv3's masks have the sizes that their ratios say, to the patch: 4,941 of them in a batch of 128 samples.
+#[test]
+fn a_batch_of_dinov3_has_all_the_masks_that_it_asks_for() {
+    let spec = MaskSpec { style: MaskStyle::Dinov3, ..spec(16) };
+    let plan = MaskPlan::new(spec, &recipe(256, 256, 2)).expect("a plan");
+    for step in 0..30 {
+        let masks = plan.masks(key(step), 16);
+        let mut counts = counts(&masks);
+        counts.sort_unstable();
+        let expected = (1..=16).map(|n| (256.0_f32 * (0.1 + 0.4 * n as f32 / 16.0)) as u64);
+        assert!(counts[16..].iter().copied().eq(expected), "{counts:?}");
+        assert_eq!(masks.indices().len() as u64, masks.upperbound());
+    }
+}
+
+/// Masks as `tests/data/make_mask_hits.py` counted them, made by the released code itself.
+#[derive(Deserialize)]
+struct Hits {
+    masks: u64,
+    masked: u64,
+    masked_of_batch: [u64; 2],
+    upperbound: u64,
+    /// Neighbours in a row that are both masked.
+    pairs: u64,
+    cells: Vec<u64>,
+}
+
+/// 100,000 masks of each side, from other random numbers: the same sizes, places and shapes.
+#[test]
+fn masks_are_distributed_as_those_of_the_released_code() {
+    let text = include_str!("data/mask_hits.json");
+    let theirs: std::collections::BTreeMap<String, Hits> =
+        serde_json::from_str(text).expect("hits");
+    for (name, style) in [("dinov2", MaskStyle::Dinov2), ("dinov3", MaskStyle::Dinov3)] {
+        let theirs = &theirs[name];
+        let plan = MaskPlan::new(MaskSpec { style, ..spec(16) }, &recipe(256, 256, 2)).unwrap();
+        let (mut cells, mut pairs, mut masked) = (vec![0_u64; 256], 0_u64, Vec::new());
+        for step in 0..theirs.masks / 16 {
+            let masks = plan.masks(key(step), 16);
+            assert_eq!(masks.upperbound(), theirs.upperbound, "{name}");
+            masks.indices().iter().for_each(|&index| cells[index as usize % 256] += 1);
+            let both = |row: &[u8]| row.windows(2).filter(|two| two == &[1, 1]).count() as u64;
+            pairs += masks.cells().chunks_exact(16).map(both).sum::<u64>();
+            masked.push(masks.indices().len() as u64);
+        }
+        let total: u64 = masked.iter().sum();
+        if style == MaskStyle::Dinov3 {
+            assert_eq!(theirs.masked_of_batch, [theirs.upperbound; 2]);
+            assert!(masked.iter().all(|&count| count == theirs.upperbound));
+        }
+        // Standard errors of both sides' sums: 6 and 5 patches of a batch, 60 pairs of a mask at most.
+        let apart = |a: u64, b: u64| (a as f64 - b as f64).abs();
+        let of_batches = (theirs.masks as f64 / 16.0).sqrt() * 2.0_f64.sqrt();
+        assert!(apart(total, theirs.masked) < 4.0 * 8.0 * of_batches, "{name}: {total}");
+        assert!(apart(pairs, theirs.pairs) < 0.002 * theirs.pairs as f64, "{name}: {pairs}");
+        // Chi-squared over the patches. Those of one mask hang together, so that it scatters more than for
+        // patches of their own: to one and a half of its mean, where another rule gives many times that.
+        let n = theirs.masks as f64;
+        let of_cell = |(&ours, &theirs): (&u64, &u64)| {
+            let p = (ours + theirs) as f64 / (2.0 * n);
+            apart(ours, theirs).powi(2) / (2.0 * n * p * (1.0 - p))
+        };
+        let squares: f64 = cells.iter().zip(&theirs.cells).map(of_cell).sum();
+        assert!(squares / 256.0 < 1.5, "{name}: {} of a patch", squares / 256.0);
     }
 }
 

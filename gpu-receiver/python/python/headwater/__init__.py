@@ -22,6 +22,7 @@ from ._native import (
     render,
 )
 from ._transforms import recipe_from
+from .combined import CombinedLoader
 from .errors import (
     BadSample,
     BusyError,
@@ -46,6 +47,7 @@ __all__ = [
     "Batch",
     "BusyError",
     "ClosedError",
+    "CombinedLoader",
     "ConfigError",
     "DeviceError",
     "ForkError",

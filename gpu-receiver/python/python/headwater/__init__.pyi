@@ -6,6 +6,7 @@ from typing import Any, Literal, NoReturn, Optional, Union, final
 
 from . import errors as errors
 from . import fp8 as fp8
+from .combined import CombinedLoader as CombinedLoader
 from .errors import BadSample as BadSample
 from .errors import BusyError as BusyError
 from .errors import ClosedError as ClosedError

@@ -36,6 +36,14 @@ impl Grid {
         }
     }
 
+    /// Shifts a mask down and to the right, around the edges.
+    pub(super) fn shift(self, mask: &mut [u8], draws: &mut impl Draws) {
+        let down = draws.below(self.height.into()) as usize;
+        let right = draws.below(self.width.into()) as usize;
+        mask.rotate_right(down * self.width as usize);
+        mask.chunks_exact_mut(self.width as usize).for_each(|row| row.rotate_right(right));
+    }
+
     /// Adds one rectangle with from 1 to `room` cells that are not masked yet; gives how many.
     fn add_block(self, mask: &mut [u8], room: f64, draws: &mut impl Draws) -> u64 {
         for _ in 0..TRIES {

@@ -1,8 +1,8 @@
 //! iBOT masks: which patches of a batch's global crops the student does not see.
 //!
 //! Drawn for a whole batch, from the batch's own coordinates. So every caller gets the same masks, each time. Source:
-//! facebookresearch/dinov2 `data/masking.py`, `data/collate.py` and `train/train.py`; `docs/recipes.md` says what the
-//! outputs are called there.
+//! facebookresearch/dinov2 and dinov3, `data/masking.py`, `data/collate.py` and `train/train.py`; `docs/recipes.md` says
+//! what the outputs are called there.
 //!
 //! Deliberately absent: pixels. A mask does not depend on what is in the image.
 
@@ -11,7 +11,7 @@ mod spec;
 
 use crate::{DrawKey, DrawRng, SampleId};
 
-pub use spec::{MaskError, MaskPlan, MaskSpec};
+pub use spec::{MaskError, MaskPlan, MaskSpec, MaskStyle};
 
 /// Where random numbers come from.
 pub trait Draws {

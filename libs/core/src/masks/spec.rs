@@ -21,6 +21,9 @@ pub struct MaskSpec {
     /// The tensor whose rows get masks.
     #[serde(default = "tensor_default")]
     pub tensor: String,
+    /// Whose definition of a mask's target.
+    #[serde(default)]
+    pub style: MaskStyle,
     /// Share of the rows that get a mask which is not empty.
     #[serde(default = "sample_probability_default")]
     pub sample_probability: f64,
@@ -30,6 +33,21 @@ pub struct MaskSpec {
     /// Maximum such share.
     #[serde(default = "ratio_max_default")]
     pub ratio_max: f64,
+    /// Shifts each mask by a random number of patches in both directions; what leaves the grid comes in at the
+    /// other side.
+    #[serde(default)]
+    pub random_circular_shift: bool,
+}
+
+/// Whose definition of a mask's target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaskStyle {
+    /// A draw from a stride of ratios, from which a mask may stay away.
+    #[default]
+    Dinov2,
+    /// The end of that stride. Patches by themselves fill up what rectangles leave.
+    Dinov3,
 }
 
 /// A value of [`MaskSpec`] that cannot be used.
@@ -144,7 +162,8 @@ impl MaskPlan {
     }
 
     /// As [`MaskPlan::masks`], with numbers from anywhere. For each mask that is not empty: one
-    /// number for its target, then those of its blocks; last of all those of the shuffle.
+    /// number for its target where that is drawn, those of its blocks, of its single patches and of its shift;
+    /// last of all those of the shuffle.
     #[must_use]
     pub fn draw(&self, samples: u32, draws: &mut impl Draws) -> Masks {
         let rows = self.views as usize * samples as usize;
@@ -155,10 +174,22 @@ impl MaskPlan {
         for (row, mask) in cells.chunks_exact_mut(patches).take(masked).enumerate() {
             let [least, greatest] = self.ratios(row, masked);
             // In single precision, as in torch: 256 * 0.125 must not become 31.
-            let ratio = least + (greatest - least) * draws.unit() as f32;
-            let target = (patches as f32 * ratio) as u64;
-            upperbound += (patches as f32 * greatest) as u64;
+            let bound = (patches as f32 * greatest) as u64;
+            let target = match self.spec.style {
+                MaskStyle::Dinov2 => {
+                    let ratio = least + (greatest - least) * draws.unit() as f32;
+                    (patches as f32 * ratio) as u64
+                }
+                MaskStyle::Dinov3 => bound,
+            };
+            upperbound += bound;
             self.grid.mask(mask, target, self.block_max, draws);
+            if self.spec.style == MaskStyle::Dinov3 {
+                complete(mask, target as usize, draws);
+            }
+            if self.spec.random_circular_shift {
+                self.grid.shift(mask, draws);
+            }
         }
         let shuffled = shuffled(rows, draws);
         let mut ordered = Vec::with_capacity(cells.len());
@@ -180,6 +211,17 @@ impl MaskPlan {
             false => (-step).mul_add((masked - i) as f32, end),
         };
         [at(row), at(row + 1)]
+    }
+}
+
+/// Sets cells that are 0 to 1, all choices alike, until `target` are.
+fn complete(mask: &mut [u8], target: usize, draws: &mut impl Draws) {
+    let mut free: Vec<usize> = (0..mask.len()).filter(|&cell| mask[cell] == 0).collect();
+    let missing = (target + free.len()).saturating_sub(mask.len());
+    for place in 0..missing {
+        let other = place + draws.below((free.len() - place) as u64) as usize;
+        free.swap(place, other);
+        mask[free[place]] = 1;
     }
 }
 

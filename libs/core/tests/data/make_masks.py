@@ -2,7 +2,7 @@
 
 usage: python make_masks.py
 
-Plain and slow, written from facebookresearch/dinov2's description of its masks and not from the
+Plain and slow, written from facebookresearch/dinov2's and dinov3's description of their masks and not from the
 code under test: a mask is a set of cells here. Numbers that collate.py keeps in torch tensors are
 kept in them here too, for their rounding. Made with torch 2.15.0, Python 3.11.
 """
@@ -61,6 +61,21 @@ def mask(height, width, target, block_max, draws):
     return covered
 
 
+def completed(covered, height, width, target, draws):
+    """As many cells as there are to be: the rest one by one, of those that are not covered."""
+    free = [(y, x) for y in range(height) for x in range(width) if (y, x) not in covered]
+    for place in range(target - len(covered)):
+        other = place + draws.below(len(free) - place)
+        free[place], free[other] = free[other], free[place]
+        covered = covered | {free[place]}
+    return covered
+
+
+def shifted(covered, height, width, draws):
+    down, right = draws.below(height), draws.below(width)
+    return {((y + down) % height, (x + right) % width) for y, x in covered}
+
+
 def collated(case, draws):
     size, patch = (case["height"], case["width"]), case["patch"]
     height, width = size[0] // patch, size[1] // patch
@@ -70,8 +85,16 @@ def collated(case, draws):
     ratios = torch.linspace(case["ratio_min"], case["ratio_max"], masked + 1)
     covered, upperbound = [], 0
     for least, greatest in zip(ratios[:-1], ratios[1:]):
-        target = int(patches * draws.uniform(least, greatest))
-        covered.append(mask(height, width, target, block_max, draws))
+        if case["style"] == "dinov3":
+            target = int(patches * greatest)
+        else:
+            target = int(patches * draws.uniform(least, greatest))
+        cells = mask(height, width, target, block_max, draws)
+        if case["style"] == "dinov3":
+            cells = completed(cells, height, width, target, draws)
+        if case["random_circular_shift"]:
+            cells = shifted(cells, height, width, draws)
+        covered.append(cells)
         upperbound += int(patches * greatest)
     covered += [set()] * (rows - masked)
     for last in reversed(range(1, rows)):
@@ -83,7 +106,7 @@ def collated(case, draws):
     return {"indices": indices, "weight": weight, "upperbound": upperbound}
 
 
-def case(samples, size, patch, views=2, probability=0.5, ratios=(0.1, 0.5)):
+def case(samples, size, patch, views=2, probability=0.5, ratios=(0.1, 0.5), style="dinov2", shift=False):
     return {
         "samples": samples,
         "views": views,
@@ -93,6 +116,8 @@ def case(samples, size, patch, views=2, probability=0.5, ratios=(0.1, 0.5)):
         "sample_probability": probability,
         "ratio_min": ratios[0],
         "ratio_max": ratios[1],
+        "style": style,
+        "random_circular_shift": shift,
     }
 
 
@@ -107,6 +132,10 @@ CASES = [
     case(1, (224, 224), 16, views=1),
     # 60 patches times torch's 0.3 are a little less than 18.
     case(12, (96, 160), 16),
+    case(8, (256, 256), 16, style="dinov3"),
+    case(5, (96, 160), 16, style="dinov3", shift=True),
+    case(2, (96, 160), 16, probability=1.0, ratios=(0.0, 1.0), style="dinov3"),
+    case(3, (224, 224), 16, shift=True),
 ]
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""Batches of several loaders in one run, as DINOv3's training at several resolutions takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import ConfigError, StateError
+
+if TYPE_CHECKING:
+    from . import Batch, Loader
+
+__all__ = ["CombinedLoader"]
+
+
+class CombinedLoader:
+    """One batch after the other, each of a loader that is drawn by `ratios`.
+
+    Which loader a step takes follows from `seed` and the step, so that all ranks take the same one, and is what
+    `CombinedDataLoader` of facebookresearch/dinov3 draws from that seed in its mode `GLOBAL_HOMOGENEOUS`. `ratios` are
+    relative to their sum. A loader that is at the end of its epoch begins its next one: the iteration ends where a loader
+    has no further one. Needs NumPy.
+    """
+
+    def __init__(self, loaders: Sequence[Loader], ratios: Sequence[float], *, seed: int = 65537):
+        if not loaders or len(loaders) != len(ratios):
+            raise ConfigError(f"{len(loaders)} loaders and {len(ratios)} ratios: give a ratio for each loader, of 1 or more")
+        if not all(0 <= ratio < float("inf") for ratio in ratios) or not sum(ratios) > 0:
+            raise ConfigError(f"ratios are {list(ratios)}: give numbers from 0 on, at least one of them above")
+        self.loaders = tuple(loaders)
+        self.ratios = tuple(float(ratio) for ratio in ratios)
+        self.seed = seed
+        self._step = 0
+        self._iterations: list[Any] = [None] * len(loaders)
+
+    @property
+    def step(self) -> int:
+        """Batches that were given out, in all runs."""
+        return self._step
+
+    def loader_of(self, step: int) -> int:
+        """Number of the loader that a step takes."""
+        import numpy
+
+        bits = numpy.random.PCG64(self.seed)
+        bits.advance(step)
+        share = numpy.cumsum(self.ratios)
+        drawn = numpy.random.Generator(bits).random()
+        return int((share / share[-1]).searchsorted(drawn, side="right"))
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            batch = self._next(self.loader_of(self._step))
+            if batch is None:
+                return
+            self._step += 1
+            yield batch
+
+    def _next(self, number: int) -> Batch | None:
+        for _ in range(2):
+            if self._iterations[number] is None:
+                self._iterations[number] = iter(self.loaders[number])
+            batch = next(self._iterations[number], None)
+            if batch is not None:
+                return batch
+            self._iterations[number] = None
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the next batch is, of each loader too. On ranks of another number it is loaded as that of a loader."""
+        loaders = [loader.state_dict() for loader in self.loaders]
+        return {"step": self._step, "seed": self.seed, "ratios": list(self.ratios), "loaders": loaders}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where a state was taken.
+
+        Raises:
+            StateError: It is of another seed, of other ratios, or of another number of loaders.
+        """
+        for name, here in (("seed", self.seed), ("ratios", list(self.ratios))):
+            if state[name] != here:
+                raise StateError(f"the state's {name} is {state[name]}, here it is {here}: give the same to go on")
+        for loader, of_loader in zip(self.loaders, state["loaders"]):
+            loader.load_state_dict(of_loader)
+        self._step = state["step"]
+        self._iterations = [None] * len(self.loaders)
+
+    def close(self) -> None:
+        """Closes the loaders."""
+        for loader in self.loaders:
+            loader.close()
+
+    def __enter__(self) -> CombinedLoader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
