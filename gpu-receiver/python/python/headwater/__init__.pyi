@@ -30,6 +30,7 @@ __all__ = [
     "Batch",
     "BusyError",
     "ClosedError",
+    "CombinedLoader",
     "ConfigError",
     "DeviceError",
     "ForkError",

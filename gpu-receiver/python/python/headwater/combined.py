@@ -18,8 +18,8 @@ class CombinedLoader:
 
     Which loader a step takes follows from `seed` and the step, so that all ranks take the same one, and is what
     `CombinedDataLoader` of facebookresearch/dinov3 draws from that seed in its mode `GLOBAL_HOMOGENEOUS`. `ratios` are
-    relative to their sum. A loader that is at the end of its epoch begins its next one: the iteration ends where a loader
-    has no further one. Needs NumPy.
+    relative to their sum. A loader that is at the end of its epoch begins its next one, so the iteration has no end: one
+    that was opened with `epochs` says that it has no further one. Needs NumPy.
     """
 
     def __init__(self, loaders: Sequence[Loader], ratios: Sequence[float], *, seed: int = 65537):
@@ -31,7 +31,7 @@ class CombinedLoader:
         self.ratios = tuple(float(ratio) for ratio in ratios)
         self.seed = seed
         self._step = 0
-        self._iterations: list[Any] = [None] * len(loaders)
+        self._iterations: list[Iterator[Batch]] = [iter(())] * len(loaders)
 
     @property
     def step(self) -> int:
@@ -50,21 +50,13 @@ class CombinedLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
-            batch = self._next(self.loader_of(self._step))
+            number = self.loader_of(self._step)
+            batch = next(self._iterations[number], None)
             if batch is None:
-                return
+                self._iterations[number] = iter(self.loaders[number])
+                batch = next(self._iterations[number])
             self._step += 1
             yield batch
-
-    def _next(self, number: int) -> Batch | None:
-        for _ in range(2):
-            if self._iterations[number] is None:
-                self._iterations[number] = iter(self.loaders[number])
-            batch = next(self._iterations[number], None)
-            if batch is not None:
-                return batch
-            self._iterations[number] = None
-        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch is, of each loader too. On ranks of another number it is loaded as that of a loader."""
@@ -83,7 +75,7 @@ class CombinedLoader:
         for loader, of_loader in zip(self.loaders, state["loaders"]):
             loader.load_state_dict(of_loader)
         self._step = state["step"]
-        self._iterations = [None] * len(self.loaders)
+        self._iterations = [iter(())] * len(self.loaders)
 
     def close(self) -> None:
         """Closes the loaders."""
