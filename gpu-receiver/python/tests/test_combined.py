@@ -32,7 +32,7 @@ def combined(tiers):
 def taken(loader, steps):
     """Size and keys of the next batches."""
     batches = iter(loader)
-    return [(batch.global_crops.shape[-1], tuple(batch.keys)) for batch, _ in zip(batches, range(steps))]
+    return [(batch.global_crops.shape[-1], tuple(batch.keys)) for _, batch in zip(range(steps), batches)]
 
 
 def test_the_loaders_are_those_that_dinov3_draws():
