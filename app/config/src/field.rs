@@ -1,12 +1,15 @@
-//! An entry of `[[recipe.fields]]`: boxes that follow a tensor's views, or a field that is delivered as it is.
+//! An entry of `[[recipe.fields]]`: boxes that follow a tensor's views, where these lie, or a field that is delivered as it
+//! is.
 
-use headwater_core::recipe::{BoxesSpec, FieldKeys, FieldSpec};
+use headwater_core::recipe::{BoxesSpec, FieldKeys, FieldSpec, GeometrySpec};
 use headwater_core::serde_words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The value of `kind` of boxes.
 const BOXES: &str = "boxes";
+/// And of where views lie.
+const GEOMETRY: &str = "geometry";
 
 /// A field as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +17,8 @@ const BOXES: &str = "boxes";
 pub enum FieldEntry {
     /// `kind = "boxes"`.
     Boxes(BoxesSpec),
+    /// `kind = "geometry"`.
+    Geometry(GeometrySpec),
     /// Every other kind.
     Alone(FieldSpec),
 }
@@ -24,19 +29,22 @@ impl TryFrom<FieldKeys> for FieldEntry {
     type Error = String;
 
     fn try_from(FieldKeys(mut keys): FieldKeys) -> Result<Self, String> {
-        if keys.get("kind").and_then(Value::as_str) != Some(BOXES) {
+        let kind = keys.get("kind").and_then(Value::as_str);
+        let Some(kind) = [BOXES, GEOMETRY].into_iter().find(|known| Some(*known) == kind) else {
             return FieldSpec::try_from(FieldKeys(keys)).map(Self::Alone);
-        }
+        };
         keys.remove("kind");
         let name = keys.get("name").cloned();
-        if let Some(name) = &name {
+        if let (BOXES, Some(name)) = (kind, &name) {
             keys.entry("field").or_insert_with(|| name.clone());
         }
         let name = name.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        let boxes = serde_json::from_value(Value::Object(keys));
-        boxes
-            .map(Self::Boxes)
-            .map_err(|error| format!("field `{name}`: {}", serde_words::problem(&error)))
+        let keys = Value::Object(keys);
+        let entry = match kind {
+            BOXES => serde_json::from_value(keys).map(Self::Boxes),
+            _ => serde_json::from_value(keys).map(Self::Geometry),
+        };
+        entry.map_err(|error| format!("field `{name}`: {}", serde_words::problem(&error)))
     }
 }
 
@@ -44,6 +52,7 @@ impl From<FieldEntry> for Map<String, Value> {
     fn from(entry: FieldEntry) -> Self {
         let (value, kind) = match entry {
             FieldEntry::Boxes(spec) => (serde_json::to_value(spec), Some(BOXES)),
+            FieldEntry::Geometry(spec) => (serde_json::to_value(spec), Some(GEOMETRY)),
             FieldEntry::Alone(spec) => (serde_json::to_value(spec), None),
         };
         let mut keys = match value {

@@ -119,8 +119,8 @@ pub struct RecipeConfig {
     pub fp8: Fp8Scaling,
     /// Fields of a sample in the batch, in addition to image and label, with any preset: `name`,
     /// `field`, `kind` and the keys of that kind, such as `int`, `text`, `json`, `npy` or `tokens`;
-    /// docs/fields.md describes them. Kind `boxes` follows the views of an image tensor, see
-    /// docs/geometry.md.
+    /// docs/fields.md describes them. Kind `boxes` follows the views of an image tensor, and
+    /// kind `geometry` says where they lie, see docs/geometry.md.
     pub fields: Vec<FieldEntry>,
     /// Operations on the whole image in recipe `custom`, before any crop.
     pub image_ops: Vec<OpSpec>,
@@ -207,6 +207,7 @@ impl RecipeConfig {
                 tensors: images.map(TensorEntry::image).collect::<Result<_, _>>()?,
                 aligned: Vec::new(),
                 boxes: Vec::new(),
+                geometry: Vec::new(),
                 aspect_buckets: self.tensors.iter().filter_map(TensorEntry::buckets).collect(),
                 raw: None,
                 fields: Vec::new(),
@@ -241,6 +242,7 @@ impl RecipeConfig {
         for entry in &self.fields {
             match entry.clone() {
                 FieldEntry::Boxes(spec) => recipe.boxes.push(spec),
+                FieldEntry::Geometry(spec) => recipe.geometry.push(spec),
                 FieldEntry::Alone(spec) => recipe.fields.push(spec),
             }
         }

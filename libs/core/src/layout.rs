@@ -65,7 +65,7 @@ impl Layout {
     /// Lays out the tensors of `samples` samples. The recipe's image tensors come first, in its
     /// order, each followed by the scales of its blocks, if any. Then come the tensors that follow
     /// them (masks and depth), encoded bytes if the recipe has them, the tensors of fields, boxes,
-    /// and the labels.
+    /// those of where views lie, and the labels.
     #[must_use]
     pub fn new(recipe: &Recipe, samples: u32) -> Self {
         let mut tensors = Vec::with_capacity(recipe.tensors.len() + 1);
@@ -112,6 +112,13 @@ impl Layout {
             if let Some(labels) = boxes.labels_name() {
                 place(&labels, Dtype::I64, views, vec![most]);
             }
+        }
+        for geometry in &recipe.geometry {
+            let views = recipe.views_of(&geometry.like).len() as u32;
+            place(&geometry.name, Dtype::F32, views, vec![2, 3]);
+            place(&geometry.box_name(), Dtype::F32, views, vec![4]);
+            place(&geometry.flip_name(), Dtype::U8, views, vec![2]);
+            place(&geometry.size_name(), Dtype::I64, 1, vec![2]);
         }
         place(Self::LABELS, Dtype::I64, 1, Vec::new());
         Self { samples, tensors, len_bytes: end.next_multiple_of(TENSOR_ALIGN_BYTES) }

@@ -23,13 +23,13 @@ pub use scales::PartScales;
 use crate::backend::SampleRenderer;
 use crate::error::{BadImage, RenderError};
 use crate::extra_fields::FieldReaders;
-use crate::render::{BoxPart, PartSample, Rendered, ViewSink};
+use crate::render::{BoxPart, GeometryPart, PartSample, Rendered, ViewSink};
 use crate::tokenizers::Tokenizers;
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
 /// they have such, tensors that follow them, encoded bytes and their
-/// numbers where the recipe delivers them, the tensors of its fields, boxes, the labels last.
+/// numbers where the recipe delivers them, the tensors of its fields, boxes, where views lie, the labels last.
 #[derive(Clone, Debug)]
 pub struct PartPlan {
     recipe: Arc<Recipe>,
@@ -43,6 +43,8 @@ pub struct PartPlan {
     fields_region: usize,
     /// The first region of each list of boxes.
     first_boxes: Vec<usize>,
+    /// The same of tensors of geometry.
+    first_geometry: Vec<usize>,
     labels_region: usize,
     fields: FieldReaders,
 }
@@ -104,6 +106,7 @@ impl PartPlan {
         let first_region = recipe.tensors.iter().map(|tensor| region(&tensor.name)).collect();
         let first_aligned = recipe.aligned.iter().map(|spec| region(&spec.name)).collect();
         let first_boxes = recipe.boxes.iter().map(|spec| region(&spec.name)).collect();
+        let first_geometry = recipe.geometry.iter().map(|spec| region(&spec.name)).collect();
         let first_field = recipe.field_tensors().next();
         let fields_region = first_field.map_or(0, |tensor| region(&tensor.name));
         let (raw_region, labels_region) = (region(RawSpec::BYTES), region(Layout::LABELS));
@@ -114,6 +117,7 @@ impl PartPlan {
             raw_region,
             fields_region,
             first_boxes,
+            first_geometry,
             labels_region,
             fields,
         }
@@ -306,6 +310,11 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
     fn boxes(&mut self, boxes: usize, part: BoxPart, view: usize) -> &mut [u8] {
         let views = self.plan.recipe.views_of(&self.plan.recipe.boxes[boxes].like).len();
         self.row.region_mut(self.plan.first_boxes[boxes] + part as usize * views + view)
+    }
+
+    fn geometry(&mut self, geometry: usize, part: GeometryPart, view: usize) -> &mut [u8] {
+        let views = self.plan.recipe.views_of(&self.plan.recipe.geometry[geometry].like).len();
+        self.row.region_mut(self.plan.first_geometry[geometry] + part as usize * views + view)
     }
 
     fn fp8_scale(&self, tensor: usize) -> Option<f32> {

@@ -8,6 +8,7 @@ mod aligned;
 mod aligned_targets;
 pub mod boxes;
 mod caster;
+mod placement;
 mod python;
 mod view_pipeline;
 
@@ -30,6 +31,7 @@ use crate::decode::{DecodedCache, Decoder, EntryTable, Wanted};
 use crate::error::RenderError;
 pub use aligned_targets::AlignedTargets;
 use caster::Caster;
+pub use placement::Placement;
 use view_pipeline::ViewPipeline;
 
 /// What the draws of a sample follow from, beside the view.
@@ -111,6 +113,12 @@ pub trait ViewSink {
         &mut []
     }
 
+    /// The row of the sample in view `view` of one of the recipe's tensors of geometry number `geometry`; the size of
+    /// the image has one view. It is asked for once per part and view, after all rows of images.
+    fn geometry(&mut self, _geometry: usize, _part: GeometryPart, _view: usize) -> &mut [u8] {
+        &mut []
+    }
+
     /// The scale of an FP8 tensor's elements; without one they have the recipe's static scale.
     fn fp8_scale(&self, _tensor: usize) -> Option<f32> {
         None
@@ -135,6 +143,19 @@ pub enum BoxPart {
     Index,
     /// `i64[boxes_max]`, where the recipe wants them.
     Labels,
+}
+
+/// One of the tensors of where views lie, in the order in which they are in the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeometryPart {
+    /// `f32[2, 3]`.
+    ToImage,
+    /// `f32[4]`.
+    Box,
+    /// `u8[2]`.
+    Flip,
+    /// `i64[2]`, of the sample.
+    Size,
 }
 
 /// A sample that has been rendered.
@@ -285,6 +306,7 @@ impl Renderer {
         }
         if recipe.has_geometry() {
             followers.write(recipe, params, (painter, caster), out)?;
+            placement::write(recipe, params, source, out)?;
         }
         Ok(Rendered { source })
     }

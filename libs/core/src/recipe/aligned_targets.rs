@@ -4,6 +4,7 @@ use super::aligned::{AlignedSpec, is_unscaled, is_zero};
 use super::boxes::BoxesSpec;
 use super::error::{RecipeError, wrong};
 use super::follow::{self, Follower};
+use super::geometry::GeometrySpec;
 use super::interpolation::Interpolation;
 use super::spec::{Recipe, TensorSpec};
 use super::validate::{validate_name, validate_sides};
@@ -47,10 +48,11 @@ impl Recipe {
         self.boxes.iter().try_for_each(|spec| spec.validate(self))
     }
 
-    /// Names of the tensors of masks, depth and boxes.
+    /// Names of the tensors of masks, depth, boxes, and of where views lie.
     pub fn geometry_names(&self) -> impl Iterator<Item = String> {
         let aligned = self.aligned.iter().map(|spec| spec.name.clone());
-        aligned.chain(self.boxes.iter().flat_map(BoxesSpec::names))
+        let boxes = self.boxes.iter().flat_map(BoxesSpec::names);
+        aligned.chain(boxes).chain(self.geometry.iter().flat_map(GeometrySpec::names))
     }
 
     /// What follows the views: the name of each, and its field.
@@ -59,10 +61,11 @@ impl Recipe {
         aligned.chain(self.boxes.iter().map(|spec| (spec.name.as_str(), spec.field.as_str())))
     }
 
-    /// Whether other fields of a sample follow its views: the draws of views are needed for them.
+    /// Whether other fields of a sample follow its views, or a tensor says where these lie: the draws of views are
+    /// needed for them.
     #[must_use]
     pub fn has_geometry(&self) -> bool {
-        !(self.aligned.is_empty() && self.boxes.is_empty())
+        !(self.aligned.is_empty() && self.boxes.is_empty() && self.geometry.is_empty())
     }
 }
 

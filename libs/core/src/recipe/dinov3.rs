@@ -177,6 +177,7 @@ impl Settled {
             tensors,
             aligned: Vec::new(),
             boxes: Vec::new(),
+            geometry: Vec::new(),
             aspect_buckets: Vec::new(),
             raw: None,
             fields: Vec::new(),

@@ -1,4 +1,4 @@
-//! Which views of an image tensor masks, depth and boxes can follow.
+//! Which views of an image tensor masks, depth, boxes and tensors of geometry can follow.
 
 use super::error::{RecipeError, wrong};
 use super::spec::{CropSpec, Recipe, ViewSpec};
@@ -16,6 +16,8 @@ pub(super) enum Follower {
     Colours,
     /// Boxes.
     Boxes,
+    /// Tensors that say where the views lie.
+    Geometry,
 }
 
 /// Checks that the recipe has a tensor `like` and that `name` can have the geometry of each of its views.
@@ -36,7 +38,10 @@ pub(super) fn check(
         return Err(wrong(key, format!("`{like}`"), rule));
     };
     let whole = follower.lacking(&recipe.image_ops);
-    let of_views = || tensor.views.iter().find_map(|view| follower.lacks(view));
+    let bases = recipe.bases.iter().map(|base| &base.view);
+    // Nothing else follows a view that is made from one.
+    let bases = bases.filter(|_| follower == Follower::Geometry);
+    let of_views = || tensor.views.iter().chain(bases).find_map(|view| follower.lacks(view));
     match whole.or_else(of_views) {
         None => Ok(()),
         Some(part) => {
@@ -64,7 +69,7 @@ pub(super) fn takes_any_size(recipe: &Recipe, like: &str) -> bool {
 impl Follower {
     /// The list of the recipe that it is written in.
     fn list(self) -> &'static str {
-        if self == Self::Boxes { "fields" } else { "tensors" }
+        if matches!(self, Self::Boxes | Self::Geometry) { "fields" } else { "tensors" }
     }
 
     fn plural(self) -> &'static str {
@@ -73,12 +78,14 @@ impl Follower {
             Self::SmoothLevels => "levels with interpolation = \"bilinear\"",
             Self::Colours => "colours",
             Self::Boxes => "boxes",
+            Self::Geometry => "tensors of geometry",
         }
     }
 
     /// The first part of a view that it cannot follow.
     fn lacks(self, view: &ViewSpec) -> Option<String> {
         let crop = match view.crop {
+            CropSpec::Base { .. } | CropSpec::WindowOfBase { .. } if self == Self::Geometry => None,
             CropSpec::Base { .. } => Some("crop base"),
             CropSpec::WindowOfBase { .. } => Some("crop window_of_base"),
             CropSpec::Random { padding_mode, .. } if self == Self::Boxes => match padding_mode {

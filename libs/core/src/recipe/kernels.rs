@@ -18,11 +18,11 @@ impl Recipe {
     }
 
     fn geometry_without_kernel(&self) -> Option<&'static str> {
-        match (self.aligned.is_empty(), self.boxes.is_empty()) {
-            (false, _) => Some("a tensor of another field"),
-            (true, false) => Some("boxes"),
-            (true, true) => None,
+        if !self.aligned.is_empty() {
+            return Some("a tensor of another field");
         }
+        let boxes = (!self.boxes.is_empty()).then_some("boxes");
+        boxes.or_else(|| (!self.geometry.is_empty()).then_some("a field of kind geometry"))
     }
 }
 

@@ -13,6 +13,7 @@ mod error;
 mod fields;
 mod follow;
 mod fp8;
+mod geometry;
 mod imagenet;
 mod interpolation;
 mod kernels;
@@ -43,6 +44,7 @@ pub use fields::{
     KeyValue, TokensSpec,
 };
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
+pub use geometry::GeometrySpec;
 pub use imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 pub use interpolation::Interpolation;
 pub use limits::DecodeLimits;

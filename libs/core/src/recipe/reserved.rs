@@ -84,8 +84,12 @@ impl Recipe {
         for spec in &self.aligned {
             names.take("tensors.name", &spec.name, [spec.name.clone()])?;
         }
-        let boxes = |spec: &super::BoxesSpec| names.take("fields.name", &spec.name, spec.names());
-        self.boxes.iter().try_for_each(boxes)
+        let mut boxes =
+            |spec: &super::BoxesSpec| names.take("fields.name", &spec.name, spec.names());
+        self.boxes.iter().try_for_each(&mut boxes)?;
+        let mut lies =
+            |spec: &super::GeometrySpec| names.take("fields.name", &spec.name, spec.names());
+        self.geometry.iter().try_for_each(&mut lies)
     }
 
     /// The first name of one of its tensors that is among `taken`.

@@ -7,6 +7,7 @@ use super::boxes::BoxesSpec;
 use super::decoder::{self, JpegDecoder};
 use super::fields::FieldSpec;
 use super::fp8::Fp8Scaling;
+use super::geometry::GeometrySpec;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
@@ -65,9 +66,12 @@ pub struct Recipe {
     /// Tensors of other fields that follow the views of image tensors, after these in the slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aligned: Vec<AlignedSpec>,
-    /// Boxes that follow the views of image tensors; the last tensors but the labels.
+    /// Boxes that follow the views of image tensors, after the tensors of fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boxes: Vec<BoxesSpec>,
+    /// Where the views of image tensors lie, after the boxes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub geometry: Vec<GeometrySpec>,
     /// Sizes of image tensors that batches choose from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aspect_buckets: Vec<BucketsSpec>,

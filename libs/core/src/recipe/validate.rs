@@ -63,6 +63,7 @@ impl Recipe {
         (0..self.bases.len()).try_for_each(|base| self.validate_use(base))?;
         self.validate_aligned()?;
         self.validate_boxes()?;
+        self.geometry.iter().try_for_each(|spec| spec.validate(self))?;
         self.validate_names()?;
         self.validate_buckets()
     }

@@ -19,6 +19,7 @@ mod levels;
 mod more;
 mod mx;
 mod passes;
+mod placement;
 mod resize;
 mod scaled;
 mod turned;
