@@ -72,14 +72,17 @@ impl Gpu {
                 }
             }
         }
-        match self.compare_decoding(images) {
-            Ok((decoded, images)) => said(format!(
-                "{decoded} of {} decoded by kernels, no byte differs",
-                pluralize(images, "image")
-            )),
-            Err(error) => {
-                said(failed(&error));
-                failures.push(error);
+        for pass in Pass::ALL {
+            match self.compare_decoding(pass, images) {
+                Ok((decoded, images)) => said(format!(
+                    "{decoded} of {} decoded by kernels, {}, no byte differs",
+                    pluralize(images, "image"),
+                    pass.name()
+                )),
+                Err(error) => {
+                    said(failed(&error));
+                    failures.push(error);
+                }
             }
         }
         let failed = failures.len();

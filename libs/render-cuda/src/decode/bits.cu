@@ -122,8 +122,18 @@ __device__ u32 decode_segment(u8* arena, const Jpeg& jpeg, const Segment& segmen
     return same ? 0 : WRONG_ENTRY;
 }
 
-// A group of segments for each block of threads. Shared memory: three predictors for each thread, 16 words for an
-// MCU's blocks, the image's tables, 64 bytes.
+// What all threads of a block look up of an image: 16 words for an MCU's blocks, and the tables.
+__device__ void load_tables(const u8* arena, const Jpeg& jpeg, u32* blocks, u32* tables) {
+    const u32 table_words = jpeg.tables_len * (u32)(sizeof(HuffmanTable) / 4);
+    for (u32 n = threadIdx.x; n < table_words; n += blockDim.x) tables[n] = ((const u32*)(arena + jpeg.tables))[n];
+    for (u32 n = threadIdx.x; n < jpeg.mcu_blocks; n += blockDim.x) {
+        const u32 component = component_of(jpeg, n);
+        blocks[n] = component | jpeg.components[component].dc << 8 | jpeg.components[component].ac << 16;
+    }
+}
+
+// A group of segments for each block of threads; none of an image in which none have been found. Shared memory: three
+// predictors for each thread, 16 words for an MCU's blocks, the image's tables, 64 bytes.
 extern "C" __global__ void __launch_bounds__(32) decode_bits(u8* arena, u64 jpegs, u64 groups) {
     SHARED_BYTES(shared);
     const Group group = ((const Group*)(arena + groups))[blockIdx.x];
@@ -132,10 +142,8 @@ extern "C" __global__ void __launch_bounds__(32) decode_bits(u8* arena, u64 jpeg
     i32* predictors = (i32*)shared;
     u32* blocks = (u32*)(predictors + 3 * blockDim.x);
     u32* tables = blocks + 16;
-    const u32 table_words = jpeg.tables_len * (u32)(sizeof(HuffmanTable) / 4);
-    u8* natural = (u8*)(tables + table_words);
-    for (u32 n = threadIdx.x; n < table_words; n += blockDim.x)
-        tables[n] = ((const u32*)(arena + jpeg.tables))[n];
+    u8* natural = (u8*)(tables + jpeg.tables_len * (u32)(sizeof(HuffmanTable) / 4));
+    load_tables(arena, jpeg, blocks, tables);
     // Along each diagonal in turn, upwards first.
     for (u32 n = threadIdx.x; n < 64; n += blockDim.x) {
         const u32 x = n % 8, y = n / 8, sum = x + y;
@@ -143,17 +151,16 @@ extern "C" __global__ void __launch_bounds__(32) decode_bits(u8* arena, u64 jpeg
         const u32 from_left = sum < 8 ? x : x - (sum - 7), from_top = sum < 8 ? y : y - (sum - 7);
         natural[before + (sum % 2 == 0 ? from_left : from_top)] = (u8)n;
     }
-    for (u32 n = threadIdx.x; n < jpeg.mcu_blocks; n += blockDim.x) {
-        const u32 component = component_of(jpeg, n);
-        blocks[n] = component | jpeg.components[component].dc << 8 | jpeg.components[component].ac << 16;
-    }
     // Most coefficients are zero: those of all MCUs of the group, which are side by side.
-    const Segment& last = segments[group.count - 1];
-    const u64 block_words = 64 * sizeof(i16) / sizeof(u64);
+    u32 first_mcu = 0, end_mcu = jpeg.mcus;
+    if (group.count > 0) {
+        const Segment& last = segments[group.count - 1];
+        first_mcu = segments->mcu;
+        end_mcu = last.mcu + last.mcus;
+    }
+    const u64 mcu_words = jpeg.mcu_blocks * (u64)(64 * sizeof(i16) / sizeof(u64));
     u64* zeros = (u64*)(arena + jpeg.coefficients);
-    const u64 zeros_end = (u64)(last.mcu + last.mcus) * jpeg.mcu_blocks * block_words;
-    for (u64 n = (u64)segments->mcu * jpeg.mcu_blocks * block_words + threadIdx.x; n < zeros_end; n += blockDim.x)
-        zeros[n] = 0;
+    for (u64 n = first_mcu * mcu_words + threadIdx.x; n < end_mcu * mcu_words; n += blockDim.x) zeros[n] = 0;
     __syncthreads();
     const Lookups lookups = {(const HuffmanTable*)tables, blocks, natural};
     for (u32 n = threadIdx.x; n < group.count; n += blockDim.x) {

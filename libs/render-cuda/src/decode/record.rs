@@ -10,6 +10,14 @@ pub(super) const SEGMENT_BYTES: usize = 48;
 pub(super) const GROUP_BYTES: u64 = 16;
 /// Bytes of a Huffman table.
 pub(super) const TABLE_BYTES: usize = 1328;
+/// Segments that kernels find in an image at most.
+pub(super) const LANES: u32 = 32;
+/// An image with fewer MCUs is one segment: two lanes need that many.
+pub(super) const FOUND_MCUS_MIN: u32 = 16;
+/// Bits of a segment at most: a thread takes its time, and all others of the part would wait for it.
+pub(super) const SEGMENT_BITS_MAX: u32 = 1 << 18;
+/// Blocks of a segment at most, for the same reason: a block may be two bits.
+pub(super) const SEGMENT_BLOCKS_MAX: u32 = 1 << 14;
 /// Components of an image at most.
 pub(super) const COMPONENTS_MAX: usize = 3;
 
@@ -143,6 +151,28 @@ pub(super) fn write_segment(segment: &Segment, to: &mut Vec<u8>) {
         to.extend(i32::from(*predictor).to_le_bytes());
     }
     write_all([0], to);
+}
+
+/// The segments that kernels have found, from the first one to the one that ends with the scan, as entries are written:
+/// all but the first begin at one. `None`: no segment ends it.
+pub(super) fn entries_of_segments(bytes: &[u8]) -> Option<Vec<u8>> {
+    const END_PADDED: i32 = 0;
+    let mut entries = Vec::new();
+    for segment in bytes.as_chunks::<SEGMENT_BYTES>().0 {
+        let number = |at: usize| segment[4 * at..].first_chunk().map(|n| i32::from_le_bytes(*n));
+        let [bit, mcu, end] = [number(0)?, number(1)?, number(3)?];
+        if bit > 0 {
+            entries.extend(bit.to_le_bytes());
+            entries.extend(mcu.to_le_bytes());
+            for at in 5..5 + COMPONENTS_MAX {
+                entries.extend((number(at)? as i16).to_le_bytes());
+            }
+        }
+        if end == END_PADDED {
+            return Some(entries);
+        }
+    }
+    None
 }
 
 /// Appends `struct HuffmanTable`.

@@ -30,7 +30,7 @@ static_assert(sizeof(Component) == 64, "decode/record.rs writes 64 bytes");
 struct Jpeg {
     u64 coded;         // u32[words_len], big-endian: the coded pixels without stuffing, and zeros
     u64 tables;        // HuffmanTable[tables_len]
-    u64 segments;      // Segment[..], which hold all MCUs in order
+    u64 segments;      // Segment[..], which hold all MCUs in order; find_entries may write them
     u64 coefficients;  // i16[mcus * mcu_blocks, 64]: row by row, not dequantised
     u64 status;        // u32: what has been found amiss, 0 where nothing has
     u64 pixels;        // u8[height, width, 3]
@@ -58,6 +58,7 @@ static_assert(sizeof(Jpeg) == 288, "decode/record.rs writes 288 bytes");
 #define DAMAGED 1u
 #define OUT_OF_RANGE 2u
 #define WRONG_ENTRY 4u
+#define NOT_IN_STEP 8u
 
 // Bits of a scan that can be decoded without the rest.
 struct Segment {
@@ -74,10 +75,14 @@ static_assert(sizeof(Segment) == 48, "decode/record.rs writes 48 bytes");
 #define END_PADDED 0u  // less than a byte is left before `end_bit`
 #define END_AT 1u      // the next segment begins at `end_bit`, with `end_predictors`
 
+// What a thread takes on at most, for which all others of the part wait. `decode/record.rs` has the same numbers.
+#define SEGMENT_BITS_MAX (1u << 18)
+#define SEGMENT_BLOCKS_MAX (1u << 14)
+
 // Segments of one image that a block of threads decodes.
 struct Group {
     u32 jpeg;
-    u32 first, count;
+    u32 first, count;  // a count of 0 until find_entries has found them
     u32 padding;
 };
 static_assert(sizeof(Group) == 16, "decode/record.rs writes 16 bytes");
