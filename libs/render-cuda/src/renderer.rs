@@ -12,12 +12,12 @@ use headwater_render::backend::SampleRenderer;
 use headwater_render::decode::{DecodeFailure, DecodeLimits, Decoder, EntryTable};
 use headwater_render::{Draws, PartSample, RenderError, Rendered, Renderer, ViewSink};
 
-use super::arena::{Bounds, Coded, NoRoom, Room, Sealed};
+use super::arena::{Bounds, Coded, NoRoom, Room, Row, Sealed};
 use super::decode::{Coder, Orders};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
 use super::load::Load;
-use super::rows::{DirectRows, hand_out};
+use super::rows::{DirectRows, Left, deliver};
 use super::sums;
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
@@ -231,35 +231,24 @@ impl<D: Device> CudaRenderer<D> {
         let rows = (self.load.rows(), sealed.rows.0);
         let pins = device.pins();
         let direct = pins.and_then(|pins| DirectRows::all(pins, job.recipe, rows, job.sinks));
-        let mut found = fetch(device, &sealed, results_at, direct.as_ref())?;
+        let found = fetch(device, &sealed, results_at, direct.as_ref())?;
         let amiss = self.coder.batch.amiss(found.results);
         self.tally.decoded(self.coder.batch.decoded(found.results));
         self.coder.keep(found.results);
-        if !amiss.is_empty() {
-            self.decode_amiss(job, &amiss)?;
-            self.make_views(&sealed)?;
-            let Some(device) = &mut self.device else { return Ok(()) };
-            found = fetch(device, &sealed, results_at, direct.as_ref())?;
-        }
+        let is_amiss = |row: &Row| amiss.iter().any(|(sample, _)| *sample == row.sample);
         let mut sums = found.sums.map(sums::read);
         let mut samples = 0;
         for row in self.load.rows() {
             let sum = sums.as_mut().and_then(Iterator::next);
-            if matches!(job.outcomes[row.sample], Some(Err(_))) {
+            if is_amiss(row) || matches!(job.outcomes[row.sample], Some(Err(_))) {
                 continue;
             }
             samples += u64::from((row.tensor, row.view) == (0, 0));
-            if direct.is_some() {
-                if let Some(sum) = sum {
-                    job.sinks[row.sample].device_summed(row.tensor, row.view, sum);
-                }
-                continue;
-            }
-            let bytes = &found.rows[row.offset as usize..][..row.bytes as usize];
-            if let Err(error) = hand_out(job.recipe, row, bytes, &mut *job.sinks[row.sample]) {
-                job.note(row.sample, Err(error));
-            }
+            let bytes = || &found.rows[row.offset as usize..][..row.bytes as usize];
+            deliver(job, row, Left { bytes: direct.is_none().then(bytes), sum });
         }
+        drop(sums);
+        samples += self.finish_amiss(job, &sealed, &amiss, direct.as_ref())?;
         self.tally.rendered(samples);
         if direct.is_some() {
             self.tally.written(samples);

@@ -4,7 +4,10 @@
 mod made;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use headwater_core::op::{Flip, OpSpec};
 use headwater_core::recipe::{CropSpec, ExifOrientation, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_render::Renderer;
@@ -172,6 +175,31 @@ fn entries_that_are_wrong_cost_time_and_no_byte() {
     assert_eq!(kernels.counts().found, 0);
     assert_eq!(check(&mut kernels, &recipe, &[(&file, not_whole)], "no whole entry"), 1);
     assert_eq!(kernels.counts().found, 1, "as if there were none");
+}
+
+/// Of an image and one that is damaged only the views of the damaged one are made twice: of the image, of a base, of rows.
+#[test]
+fn only_what_is_amiss_is_made_again() {
+    let (file, entries) = photo();
+    let mut damaged = file.clone();
+    let scan = after(&file, 0xda) + 10;
+    // Bits of ones begin no code.
+    damaged[scan + 400..scan + 403].copy_from_slice(&[0xff, 0x00, 0xfe]);
+    let mut wrong = entries.clone();
+    wrong[14] ^= 1;
+    let base = Recipe::preset("dinov2", Dtype::U8).unwrap();
+    let flipped = OpSpec::Flip(Flip { p: 1.0 });
+    for recipe in [Recipe { image_ops: vec![flipped], ..base.clone() }, base] {
+        let views = recipe.tensors.iter().map(|tensor| tensor.views.len() as u32).sum::<u32>();
+        let each = views + recipe.image_ops.len() as u32 + recipe.bases.len() as u32;
+        let device = EmulatedDevice::start(Watch::Nothing, ARENA_BYTES);
+        let made = Arc::clone(&device.views);
+        let mut kernels = CudaRenderer::new(device).unwrap().decoding(true);
+        let right: (&[u8], &[u8]) = (&file, &entries);
+        let coded = [right, (&file, &wrong), right, (&damaged, &entries), right];
+        assert_eq!(check(&mut kernels, &recipe, &coded, "amiss"), 3);
+        assert_eq!(made.load(Ordering::Relaxed), (5 + 2) * each);
+    }
 }
 
 /// Damage where nothing is known of the image: what kernels take for its segments is proven, or the processor decodes.
