@@ -76,7 +76,7 @@ fn kernels_that_decode_pass_the_proof_and_those_that_find_nothing_do_not() {
     assert_eq!(with, without + 1);
     // The places in a block, the begin of a part, the sums between marks, the block of an MCU.
     let mutations = [
-        ("walk.place + run + 1", "walk.place + 1"),
+        ("walk.place + symbol.run + 1", "walk.place + 1"),
         ("(u64)finder.bits * lane / finder.lanes", "(u64)finder.bits * lane / 64"),
         ("meeting.here.sums[n] - from.sums[n]", "meeting.here.sums[n]"),
         ("finder.lookups.blocks[walk.number]", "finder.lookups.blocks[0]"),

@@ -3,7 +3,7 @@
 use headwater_jpeg::Entries;
 use headwater_render::decode::ImageHash;
 
-use super::record::{JPEG_BYTES, JpegRecord, SEGMENT_BYTES, TABLE_BYTES, entries_of_segments};
+use super::record::{JPEG_BYTES, JpegRecord, SEGMENT_BYTES, TABLE_UNIT_BYTES, entries_of_segments};
 use super::staged::{FOUND_BYTES, GROUP_SEGMENTS, Staged};
 use crate::arena::{Room, padded};
 use crate::launch::{Kernel, Launch};
@@ -134,9 +134,10 @@ impl Batch {
 
     /// What to launch where the images' records and the groups lie.
     fn launches(&self, records: u64, groups: u64) -> Vec<Launch> {
-        let tables = self.images.iter().map(|image| image.record.tables_len).max().unwrap_or(0);
-        let of_threads = 3 * 4 * GROUP_SEGMENTS;
-        let lookups = 4 * 16 + tables * TABLE_BYTES as u32;
+        let words = self.images.iter().map(|image| image.record.table_words).max().unwrap_or(0);
+        // A ring of sixteen words and three numbers each.
+        let of_threads = (16 + 3) * 4 * GROUP_SEGMENTS;
+        let lookups = 4 * 16 + 4 * words;
         let count = self.images.len() as u64;
         let launch = |kernel, blocks, threads, shared_bytes, second| {
             let records = [records, second];
@@ -218,5 +219,5 @@ impl Batch {
     }
 }
 
-const _: () = assert!(SEGMENT_BYTES.is_multiple_of(16) && TABLE_BYTES.is_multiple_of(16));
+const _: () = assert!(SEGMENT_BYTES.is_multiple_of(16) && TABLE_UNIT_BYTES.is_multiple_of(16));
 const _: () = assert!(FOUND_BYTES.is_multiple_of(256));

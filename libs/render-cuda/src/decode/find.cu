@@ -9,7 +9,6 @@
 //
 // They are a guess still, whatever the bits were: decode_bits proves them as it proves all segments.
 
-#define LANES 32u
 // A lane has this many MCUs at least: with fewer it hardly falls into step.
 #define LANE_MCUS_MIN 8u
 // Marks of a lane: the first begins of MCUs that are MARK_BITS, twice, four times .. as many bits behind its own begin.
@@ -39,7 +38,7 @@ struct Meeting {
 struct Walk {
     Bits bits;
     u32 place, number, of;  // in the block, in the MCU, and what the block looks up
-    u32 mcu, symbols;
+    u32 mcu, turns;
     u32* sums;              // of three components, LANES apart
 };
 
@@ -56,27 +55,16 @@ __device__ bool begins_mcu(const Walk& walk) { return walk.place == 0 && walk.nu
 
 __device__ Mark mark_of(const Walk& walk) {
     const u32* sums = walk.sums;
-    return Mark{position(walk.bits), walk.mcu, {(u16)sums[0], (u16)sums[LANES], (u16)sums[2 * LANES], 0}};
+    return Mark{walk.bits.at, walk.mcu, {(u16)sums[0], (u16)sums[LANES], (u16)sums[2 * LANES], 0}};
 }
 
-// One symbol. A bit that begins no code is stepped over.
-__device__ void walk_on(const Finder& finder, Walk& walk) {
-    refill(walk.bits);
-    walk.symbols++;
+// One symbol.
+__device__ __forceinline__ void walk_on(const Finder& finder, Walk& walk) {
     const bool is_dc = walk.place == 0;
-    const HuffmanTable& table = finder.lookups.tables[is_dc ? walk.of >> 8 & 255 : walk.of >> 16];
-    u32 found = table.found[walk.bits.window >> (64 - LOOKUP_BITS)];
-    if (found == 0) found = find_long(table, walk.bits.window);
-    if (found == 0) {
-        take(walk.bits, 1);
-        return;
-    }
-    take(walk.bits, found >> 8);
-    const u32 size = found & 15, run = found >> 4 & 15;
-    if (is_dc) walk.sums[(walk.of & 255) * LANES] += (u32)extended(walk.bits.window, size);
-    take(walk.bits, size);
-    const bool ends = !is_dc && size == 0 && run != 15;
-    walk.place = ends ? 64 : walk.place + run + 1;
+    const Symbol symbol = take_symbol(walk.bits, table_of(finder.lookups, walk.of, is_dc));
+    if (is_dc) walk.sums[(walk.of & 255) * LANES] += (u32)symbol.value;
+    const bool ends = !is_dc & (symbol.size == 0) & (symbol.run != 15);
+    if (symbol.is_code) walk.place = ends ? 64 : walk.place + symbol.run + 1;
     if (walk.place < 64) return;
     walk.place = 0;
     walk.number++;
@@ -87,17 +75,27 @@ __device__ void walk_on(const Finder& finder, Walk& walk) {
     walk.of = finder.lookups.blocks[walk.number];
 }
 
+// Before each TURNS symbols; whether the lane may go on.
+__device__ __forceinline__ bool begin_turns(Walk& walk) {
+    send_for_more(walk.bits);
+    await_some();
+    walk.turns++;
+    return walk.turns <= SYMBOLS_MAX / TURNS;
+}
+
 // Through the lane's own part, whose marks it notes.
 __device__ void walk_own(const Finder& finder, Walk& walk, u32 lane) {
     Mark* own = finder.marks + lane * MARKS;
     const u32 begin = part_begin(finder, lane), end = part_begin(finder, lane + 1);
     u32 noted = 0;
-    while (position(walk.bits) < end && walk.symbols < SYMBOLS_MAX) {
-        if (begins_mcu(walk)) {
-            for (; noted < MARKS && position(walk.bits) >= begin + (MARK_BITS << noted); noted++)
-                own[noted] = mark_of(walk);
+    while (walk.bits.at < end && begin_turns(walk)) {
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS && walk.bits.at < end; turn++) {
+            if (begins_mcu(walk)) {
+                for (; noted < MARKS && walk.bits.at >= begin + (MARK_BITS << noted); noted++) own[noted] = mark_of(walk);
+            }
+            walk_on(finder, walk);
         }
-        walk_on(finder, walk);
     }
     for (; noted < MARKS; noted++) own[noted].bit = NONE;
 }
@@ -108,17 +106,20 @@ __device__ Meeting walk_to_others(const Finder& finder, Walk& walk, u32 lane) {
         const Mark* marks = finder.marks + other * MARKS;
         const u32 begin = part_begin(finder, other), end = part_begin(finder, other + 1);
         u32 next = 0;
-        while (position(walk.bits) < end) {
-            if (walk.symbols >= SYMBOLS_MAX) return Meeting{NONE, 0, {}};
-            if (begins_mcu(walk)) {
-                for (; next < MARKS && position(walk.bits) >= begin + (MARK_BITS << next); next++) {
-                    if (marks[next].bit == position(walk.bits)) return Meeting{other, next, mark_of(walk)};
+        while (walk.bits.at < end) {
+            if (!begin_turns(walk)) return Meeting{NONE, 0, {}};
+#pragma unroll
+            for (u32 turn = 0; turn < TURNS && walk.bits.at < end; turn++) {
+                if (begins_mcu(walk)) {
+                    for (; next < MARKS && walk.bits.at >= begin + (MARK_BITS << next); next++) {
+                        if (marks[next].bit == walk.bits.at) return Meeting{other, next, mark_of(walk)};
+                    }
                 }
+                walk_on(finder, walk);
             }
-            walk_on(finder, walk);
         }
     }
-    return Meeting{position(walk.bits) >= finder.bits ? finder.lanes : NONE, 0, {}};
+    return Meeting{walk.bits.at >= finder.bits ? finder.lanes : NONE, 0, {}};
 }
 
 // Segments out of what the lanes have met, from the first one on; how many there are, none where the lanes are not in
@@ -158,13 +159,14 @@ __device__ u32 join(const Finder& finder, const Meeting* meetings, u32 mcus, Seg
     return 0;
 }
 
-// A warp for each of the first groups, which have no segments yet. Shared memory: three sums for each thread, 16 words
-// for an MCU's blocks, marks and meetings of all lanes, the image's tables.
+// A warp for each of the first groups, which have no segments yet. Shared memory: a ring and three sums for each
+// thread, 16 words for an MCU's blocks, marks and meetings of all lanes, the image's tables.
 extern "C" __global__ void __launch_bounds__(32) find_entries(u8* arena, u64 jpegs, u64 groups) {
     SHARED_BYTES(shared);
     Group& group = ((Group*)(arena + groups))[blockIdx.x];
     const Jpeg& jpeg = ((const Jpeg*)(arena + jpegs))[group.jpeg];
-    u32* sums = (u32*)shared;
+    u32* rings = (u32*)shared;
+    u32* sums = rings + RING * LANES;
     u32* blocks = sums + 3 * LANES;
     Mark* marks = (Mark*)(blocks + 16);
     Meeting* meetings = (Meeting*)(marks + LANES * MARKS);
@@ -172,10 +174,11 @@ extern "C" __global__ void __launch_bounds__(32) find_entries(u8* arena, u64 jpe
     load_tables(arena, jpeg, blocks, tables);
     __syncthreads();
     const u32 most = jpeg.mcus / LANE_MCUS_MIN, lanes = most < 1 ? 1 : most < LANES ? most : LANES;
-    const Lookups lookups = {(const HuffmanTable*)tables, blocks, nullptr};
+    const Lookups lookups = {(const u16*)tables, blocks, nullptr};
     const Finder finder = {lookups, marks, jpeg.bits, lanes, jpeg.mcu_blocks};
     const u32 lane = threadIdx.x;
-    Walk walk = {bits_from(arena, jpeg, part_begin(finder, lane < lanes ? lane : 0)), 0, 0, blocks[0], 0, 0, sums + lane};
+    const u32 first_bit = part_begin(finder, lane < lanes ? lane : 0);
+    Walk walk = {bits_from(arena, jpeg, first_bit, rings + lane), 0, 0, blocks[0], 0, 0, sums + lane};
     for (u32 n = 0; n < 3; n++) walk.sums[n * LANES] = 0;
     if (lane < lanes) walk_own(finder, walk, lane);
     __syncthreads();

@@ -25,6 +25,10 @@ pub use measure::{CodedImage, Ways, entries_of};
 use record::{FOUND_MCUS_MIN, LANES, SEGMENT_BITS_MAX, SEGMENT_BLOCKS_MAX};
 pub(super) use staged::Staged;
 
+/// Bytes of an image's Huffman tables at most: three times those of photos. They are in shared memory, which an image
+/// with many long codes would need more of than a GPU has.
+const TABLES_BYTES_MAX: u32 = 24 << 10;
+
 /// Reads JPEGs for the kernels.
 pub(super) struct Coder {
     decoder: headwater_jpeg::Decoder,
@@ -67,7 +71,7 @@ impl Coder {
         if choose(extent).reduction != 1 {
             return None;
         }
-        let outline = image.outline(entries).ok()?;
+        let outline = image.outline(entries).ok().filter(|outline| !outline.bytes().is_empty())?;
         let (across, down) = outline.mcus();
         let finds = !has_segments && across * down >= FOUND_MCUS_MIN;
         let are_short = if finds {
@@ -81,7 +85,9 @@ impl Coder {
                 && outline.segments().iter().all(are_few)
         };
         let hash = hashed.map(|(_, hash)| hash);
-        are_short.then(|| Staged { hash, ..Staged::lay_out(&outline, finds, &mut self.bytes) })
+        let staged =
+            are_short.then(|| Staged { hash, ..Staged::lay_out(&outline, finds, &mut self.bytes) });
+        staged.filter(|staged| staged.table_bytes() <= TABLES_BYTES_MAX)
     }
 
     /// Keeps what kernels have found out about images: see [`Batch::learnt`].

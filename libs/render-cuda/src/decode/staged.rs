@@ -6,7 +6,7 @@ use headwater_render::decode::ImageHash;
 
 use super::record::{
     COMPONENTS_MAX, ComponentRecord, GROUP_BYTES, JPEG_BYTES, JpegRecord, LANES, SEGMENT_BYTES,
-    upsampling, write_segment, write_table,
+    TABLE_UNIT_BYTES, upsampling, write_segment, write_table,
 };
 use crate::arena::{ALIGN_BYTES, Coded, padded};
 
@@ -38,6 +38,11 @@ pub(crate) struct Staged {
 // === impl Staged ===
 
 impl Staged {
+    /// Bytes of its Huffman tables.
+    pub(super) fn table_bytes(&self) -> u32 {
+        4 * self.record.table_words
+    }
+
     /// Lays an image out in `to`, which is what is copied to the device; without segments where kernels are to find
     /// them.
     pub(super) fn lay_out(outline: &Outline<'_>, finds: bool, to: &mut Vec<u8>) -> Self {
@@ -87,14 +92,16 @@ fn set_components(record: &mut JpegRecord, outline: &Outline<'_>, to: &mut Vec<u
     let largest = |factor: fn(&Layer<'_>) -> u32| layers.iter().map(factor).max().unwrap_or(1);
     let (h_max, v_max) = (largest(|layer| layer.h), largest(|layer| layer.v));
     record.tables = to.len() as u64;
-    let mut codes: Vec<&Code> = Vec::with_capacity(2 * COMPONENTS_MAX);
-    let mut number_of = |code, to: &mut Vec<u8>| {
-        let known = codes.iter().position(|known| *known == code);
-        known.unwrap_or_else(|| {
+    let tables = to.len();
+    let mut codes: Vec<(&Code, u32)> = Vec::with_capacity(2 * COMPONENTS_MAX);
+    let mut place_of = |code, to: &mut Vec<u8>| {
+        let known = codes.iter().find(|(known, _)| *known == code);
+        known.map(|(_, place)| *place).unwrap_or_else(|| {
+            let place = ((to.len() - tables) / TABLE_UNIT_BYTES) as u32;
             write_table(code, to);
-            codes.push(code);
-            codes.len() - 1
-        }) as u32
+            codes.push((code, place));
+            place
+        })
     };
     for (component, layer) in record.components.iter_mut().zip(&layers) {
         let times = (h_max / layer.h, v_max / layer.v);
@@ -105,15 +112,15 @@ fn set_components(record: &mut JpegRecord, outline: &Outline<'_>, to: &mut Vec<u
             h: layer.h,
             v: layer.v,
             first: record.mcu_blocks,
-            dc: number_of(layer.dc, to),
-            ac: number_of(layer.ac, to),
+            dc: place_of(layer.dc, to),
+            ac: place_of(layer.ac, to),
             method: upsampling(layer.width, times),
             times,
             ..*component
         };
         record.mcu_blocks += layer.h * layer.v;
     }
-    record.tables_len = codes.len() as u32;
+    record.table_words = ((to.len() - tables) / size_of::<u32>()) as u32;
     record.components_len = layers.len() as u32;
     for (component, layer) in record.components.iter_mut().zip(&layers) {
         component.steps = to.len() as u64;

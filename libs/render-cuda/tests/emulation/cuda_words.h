@@ -35,6 +35,7 @@ extern std::deque<Warp> warps;
 #define __device__ static
 #define __global__
 #define __constant__ static const
+#define __forceinline__ inline
 #define __launch_bounds__(threads)
 #define SHARED_BYTES(name) unsigned char* name = emulation::shared
 
