@@ -113,8 +113,9 @@ def contenders(photos, arguments):
     if "kernels" in arguments.decoders:
         # A thread waits for the GPU while another one works: docs/gpu.md advises more threads than cores here.
         threads = 2 * arguments.threads
-        name = f"headwater, kernels decode, {threads} threads"
-        makers[name] = (Ours, "turbojpeg", 0.0, "GPU that decodes", threads)
+        for which in ("first pass", "later passes"):
+            name = f"headwater, kernels decode, {threads} threads, {which}"
+            makers[name] = (Ours, "turbojpeg", 0.0, f"GPU that decodes, {which}", threads)
     found = {}
     for name, (make, *how) in makers.items():
         try:
