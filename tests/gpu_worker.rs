@@ -1,5 +1,7 @@
 //! A worker with a GPU, which CUDA's emulated driver is: the very program takes its path on a GPU.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -142,9 +144,10 @@ fn a_gpu_writes_rows_to_a_workers_own_memory_by_itself() {
     }
 }
 
-/// Entry points are made by the first epoch, in which the processor decodes.
+/// In the first epoch nothing is known of images: kernels find where decoding can begin. In the second one nothing is
+/// looked for again.
 #[test]
-fn a_worker_whose_gpu_decodes_makes_the_processors_bytes() {
+fn a_worker_whose_gpu_decodes_makes_the_processors_bytes_from_the_first_epoch_on() {
     let mut fleet = fleet();
     let cpu = fleet.add_worker("backend = \"cpu\"");
     let reference = epoch(&mut fleet, cpu);
@@ -153,16 +156,69 @@ fn a_worker_whose_gpu_decodes_makes_the_processors_bytes() {
     let gpu = fleet.add_worker(&settings);
     let decoded = |fleet: &mut Fleet| {
         assert!(epoch_over(vec!["tcp".to_owned()], fleet, gpu) == reference, "other batches");
-        fleet.worker(gpu).counter("headwater_augment_jpeg_images_total", "way=\"device\"")
+        let counted = |way| {
+            let label = format!("way=\"{way}\"");
+            fleet.worker(gpu).counter("headwater_augment_jpeg_images_total", &label)
+        };
+        ["device", "device_found"].map(counted)
     };
     let first = decoded(&mut fleet);
-    assert!(first < 4, "{first} images: only of those with restart markers anything is known yet");
-    let decoded = decoded(&mut fleet) - first;
+    assert!(first[1] > 30 && first[0] < 8, "{first:?} of {}", reference.1);
+    let both = decoded(&mut fleet);
+    assert_eq!(both[1], first[1], "found again");
+    assert_eq!(both[0] - first[0], first[0] + first[1], "as many in the second epoch");
     let worker = fleet.worker(gpu);
-    assert!(decoded > 30 && decoded <= reference.1, "{decoded} of {}", reference.1);
     assert_eq!(counter(worker, "headwater_augment_device_failures_total"), 0);
     assert_eq!(counter(worker, "headwater_augment_samples_beside_device_total"), 0);
     ended(worker);
+}
+
+/// The shard with bits of its baseline JPEGs turned to ones, from the middle of each tenth one on: no code begins so.
+fn with_damaged_jpegs(to: &Path) {
+    let mut shard =
+        tar::Archive::new(File::open(support::data("photos/photos-000003.tar")).expect("a shard"));
+    let mut damaged = tar::Builder::new(File::create(to).expect("a file"));
+    for (number, member) in shard.entries().expect("a shard").enumerate() {
+        let mut member = member.expect("a member");
+        let header = member.header().clone();
+        let mut bytes = Vec::new();
+        member.read_to_end(&mut bytes).expect("a member");
+        let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
+        if is_jpeg && number % 10 == 0 {
+            let middle = bytes.len() / 2;
+            bytes[middle..middle + 8].copy_from_slice(&[0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0]);
+        }
+        damaged.append(&header, &bytes[..]).expect("a member");
+    }
+    damaged.finish().expect("a shard");
+}
+
+/// Their views are made and written a second time, those of the other images of their parts are not.
+#[test]
+fn images_that_kernels_leave_are_rendered_again_in_their_places() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shard = folder.path().join("photos-000000.tar");
+    with_damaged_jpegs(&shard);
+    let mut fleet = Fleet::without_workers(&shard);
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let reference = epoch(&mut fleet, cpu);
+    let settings = cuda(&fleet);
+    emulate(&mut fleet, emulation::cuda(), &[]);
+    for links in [vec!["tcp".to_owned()], fleet.config().links] {
+        let gpu = fleet.add_worker(&settings);
+        assert!(
+            epoch_over(links.clone(), &mut fleet, gpu) == reference,
+            "{links:?}: other batches"
+        );
+        let worker = fleet.worker(gpu);
+        delivered(worker, reference.1);
+        let repaired = counter(worker, "headwater_augment_repaired_total");
+        assert!(repaired > 1, "{repaired} images: {}", worker.log());
+        let on_device = counter(worker, "headwater_augment_samples_on_device_total");
+        assert!(on_device >= reference.1, "{on_device} of {}", reference.1);
+        assert_eq!(counter(worker, "headwater_augment_device_failures_total"), 0);
+        ended(fleet.worker(gpu));
+    }
 }
 
 #[test]

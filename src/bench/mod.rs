@@ -9,5 +9,5 @@ mod plain;
 pub(crate) mod report;
 pub(crate) mod storage;
 
-pub(crate) use gpu::{DecodingKernels, Gpu, Kernels, Side, Uploads, with_nvjpeg};
+pub(crate) use gpu::{DecodingKernels, Gpu, Kernels, Pass, Side, Uploads, with_nvjpeg};
 pub(crate) use pipeline::{Pipeline, Summary as PipelineSummary};

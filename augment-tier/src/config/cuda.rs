@@ -27,8 +27,7 @@ pub struct CudaConfig {
     #[key(unit = "bytes", default = 4 << 30)]
     pub cuda_memory_bytes: u64,
     /// What decodes JPEGs if a GPU renders. `host`: the processor. `device`: the GPU's kernels
-    /// decode images with restart markers or known entry points, and the processor the others. The
-    /// bytes are the same.
+    /// decode baseline JPEGs, and the processor the others. The bytes are the same.
     pub cuda_decode: CudaDecode,
     /// GPU memory for nvJPEG's kernels, shared evenly by the threads, in addition to
     /// `cuda_memory_bytes`; only with `recipe.decoder` `nvjpeg`. The engines take more, without a

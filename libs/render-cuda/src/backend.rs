@@ -10,7 +10,7 @@ use headwater_render::decode::EntryTable;
 use headwater_render::python::PythonModules;
 use headwater_render::{RenderError, RenderKey};
 
-use super::decode::CodedImage;
+use super::decode::{CodedImage, Ways};
 use super::driver::Gpu;
 use super::error::ProofError;
 use super::measure::{KernelTime, MeasureError};
@@ -31,7 +31,7 @@ pub struct CudaSettings {
     pub streams: usize,
     /// Folder for compiled kernels.
     pub cache_dir: Option<PathBuf>,
-    /// Whether kernels decode JPEGs that can be begun at several places.
+    /// Whether kernels decode baseline JPEGs.
     pub decodes: bool,
     /// The GPU's own decoder, for recipes that ask for it; its memory is that of one stream.
     pub nvjpeg: NvJpegSettings,
@@ -60,12 +60,11 @@ pub struct CodedAlone(CudaRenderer<GpuStream>);
 // === impl CodedAlone ===
 
 impl CodedAlone {
-    /// Decodes files with their entry points side by side, as many as have room; how many kernels have decoded, and
-    /// how many of those with room they have not.
+    /// Decodes files with their entry points side by side, as many as have room; what has become of those.
     ///
     /// # Errors
     /// The GPU fails.
-    pub fn decode(&mut self, images: &[CodedImage<'_>]) -> Result<(u64, u64), MeasureError> {
+    pub fn decode(&mut self, images: &[CodedImage<'_>]) -> Result<Ways, MeasureError> {
         self.0.decode_coded(images)
     }
 }

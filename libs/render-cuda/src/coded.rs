@@ -5,10 +5,13 @@ use std::time::Instant;
 use headwater_render::decode::Wanted;
 use headwater_render::{PartSample, Rendered};
 
+use super::arena::{Row, Sealed};
 use super::decode::{Coder, Staged};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job};
 use super::renderer::CudaRenderer;
+use super::rows::{DirectRows, Left, deliver};
+use super::sums;
 
 // === impl CudaRenderer ===
 
@@ -48,23 +51,62 @@ impl<D: Device> CudaRenderer<D> {
         coder.read(limits, image, |extent| draws.draw(job.recipe, job.samples[number].key, extent))
     }
 
-    /// Has the processor decode images in which kernels have found something amiss; they stay where they are.
-    pub(super) fn decode_amiss(
+    /// Has the processor decode images in which kernels have found something amiss, and kernels make their views again;
+    /// how many samples that were. What is right already is neither made nor copied again.
+    pub(super) fn finish_amiss(
+        &mut self,
+        job: &mut Job<'_, '_>,
+        sealed: &Sealed,
+        amiss: &[(usize, u64)],
+        direct: Option<&DirectRows>,
+    ) -> Result<u64, DeviceError> {
+        let samples = self.decode_amiss(job, amiss)?;
+        let Some(device) = self.device.as_mut().filter(|_| !samples.is_empty()) else {
+            return Ok(0);
+        };
+        let again = self.load.again(sealed, &samples, direct.is_some());
+        again.lists.iter().try_for_each(|(place, list)| device.upload(*place, list))?;
+        again.launches.iter().try_for_each(|launch| device.launch(launch))?;
+        if let Some(direct) = direct {
+            let direct = direct.of_samples(self.load.rows(), &samples);
+            let bytes = sealed.sums.launch.map_or(0, |_| sums::sums_bytes(again.rows.len()));
+            let mut sums = sums::read(device.download_rows(&direct, sealed.sums.at, bytes)?);
+            for row in &again.rows {
+                deliver(job, row, Left { bytes: None, sum: sums.next() });
+            }
+            return Ok(samples.len() as u64);
+        }
+        let are_side_by_side = |one: &Row, other: &Row| one.offset + one.bytes == other.offset;
+        for rows in again.rows.chunk_by(are_side_by_side) {
+            let (start, bytes) = (rows[0].offset, rows.iter().map(|row| row.bytes).sum());
+            let found = device.download(sealed.rows.0 + start, bytes)?;
+            for row in rows {
+                let bytes = &found[(row.offset - start) as usize..][..row.bytes as usize];
+                deliver(job, row, Left { bytes: Some(bytes), sum: None });
+            }
+        }
+        Ok(samples.len() as u64)
+    }
+
+    /// Has the processor decode images, which stay where they are; the samples of those that can be decoded.
+    fn decode_amiss(
         &mut self,
         job: &mut Job<'_, '_>,
         amiss: &[(usize, u64)],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<Vec<usize>, DeviceError> {
+        let mut samples = Vec::with_capacity(amiss.len());
         for &(number, place) in amiss {
             let PartSample { encoded, entries, .. } = job.samples[number];
             match self.judge.decode_from(encoded, entries, Wanted::all) {
                 Ok(image) => {
                     let pixels = image.pixels_in(&mut self.pixels);
-                    let Some(device) = &mut self.device else { return Ok(()) };
+                    let Some(device) = &mut self.device else { return Ok(Vec::new()) };
                     device.upload(place, pixels)?;
+                    samples.push(number);
                 }
                 Err(error) => job.note(number, Err(error.into())),
             }
         }
-        Ok(())
+        Ok(samples)
     }
 }

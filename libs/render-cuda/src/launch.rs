@@ -3,6 +3,8 @@
 /// The kernels, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
+    /// Where segments of JPEGs begin that have no entry points, a warp for each image.
+    FindEntries,
     /// Bits of JPEGs to coefficients, a thread for each segment.
     DecodeBits,
     /// Coefficients to samples, eight threads for each block of 8 x 8.
@@ -37,7 +39,8 @@ pub struct Launch {
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
+        Self::FindEntries,
         Self::DecodeBits,
         Self::MakeSamples,
         Self::MakePixels,
@@ -46,7 +49,8 @@ impl Kernel {
         Self::SumRows,
     ];
     /// Those that decode JPEGs.
-    pub const DECODING: [Self; 3] = [Self::DecodeBits, Self::MakeSamples, Self::MakePixels];
+    pub const DECODING: [Self; 4] =
+        [Self::FindEntries, Self::DecodeBits, Self::MakeSamples, Self::MakePixels];
     /// Those that make views of images, and sum them.
     pub const VIEWS: [Self; 3] = [Self::ResizeTiles, Self::FinishViews, Self::SumRows];
 
@@ -54,6 +58,7 @@ impl Kernel {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::FindEntries => "find_entries",
             Self::DecodeBits => "decode_bits",
             Self::MakeSamples => "make_samples",
             Self::MakePixels => "make_pixels",

@@ -40,7 +40,7 @@ mod tally;
 mod tiles;
 
 pub use backend::{CodedAlone, CudaBackend, CudaSettings, JpegsAlone};
-pub use decode::{CodedImage, entries_of};
+pub use decode::{CodedImage, Ways, entries_of};
 pub use device::{Device, DeviceError, JpegError, JpegImage};
 pub use error::ProofError;
 pub use launch::{Kernel, Launch};

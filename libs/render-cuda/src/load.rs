@@ -3,8 +3,11 @@
 //! [`Load`] is plain bookkeeping. It says where everything goes and what is launched on it; nothing
 //! here touches a device, so that all of it can be checked without one.
 
+mod again;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use headwater_core::draw::{Extent, SampleParams, ViewParams};
 use headwater_core::op::{DrawnOp, split_flip};
@@ -41,6 +44,8 @@ pub(super) struct Load {
     bounds: Bounds,
     used: u64,
     records: Records,
+    /// Numbers of the views of each sample, of images and bases too.
+    samples: Vec<(usize, Range<usize>)>,
     stages: [Stage; STAGES],
     rows: Vec<Row>,
     rows_bytes: u64,
@@ -86,6 +91,7 @@ impl Load {
             bounds,
             used: 0,
             records: Records::default(),
+            samples: Vec::new(),
             stages: Default::default(),
             rows: Vec::new(),
             rows_bytes: 0,
@@ -113,6 +119,7 @@ impl Load {
     pub(super) fn clear(&mut self) {
         self.used = 0;
         self.records.clear();
+        self.samples.clear();
         self.stages = Default::default();
         self.rows.clear();
         self.rows_bytes = 0;
@@ -137,6 +144,7 @@ impl Load {
         let source = Source::interleaved(room.pixels, image, reduction);
         let added = self.add_stages(recipe, sample, params, (source, image), tables);
         if added.is_ok() && self.bytes(tables) <= self.bounds.arena_bytes {
+            self.samples.push((sample, mark.records[0]..self.records.views.len()));
             return Ok(room);
         }
         let alone = mark.rows == 0;

@@ -19,9 +19,10 @@ pub fn describe_metrics() {
     metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
 }
 
-/// Counts images that a GPU's kernels have decoded.
-pub(crate) fn jpegs_decoded_on_device(images: u64) {
-    counter!(JPEG_IMAGES, "way" => "device").increment(images);
+/// Counts images that a GPU's kernels have decoded, from known segments and from segments that they found.
+pub(crate) fn jpegs_decoded_on_device(known: u64, found: u64) {
+    counter!(JPEG_IMAGES, "way" => "device").increment(known);
+    counter!(JPEG_IMAGES, "way" => "device_found").increment(found);
 }
 
 /// A stream of a GPU was given up.

@@ -100,7 +100,10 @@ impl Records {
                 }
                 Kernel::FinishViews => planes + elements,
                 Kernel::SumRows => table.map_or(0, |_| elements),
-                Kernel::DecodeBits | Kernel::MakeSamples | Kernel::MakePixels => 0,
+                Kernel::FindEntries
+                | Kernel::DecodeBits
+                | Kernel::MakeSamples
+                | Kernel::MakePixels => 0,
             }
         };
         self.views.iter().zip(&self.tables).map(of_view).sum()

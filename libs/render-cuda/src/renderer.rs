@@ -12,12 +12,12 @@ use headwater_render::backend::SampleRenderer;
 use headwater_render::decode::{DecodeFailure, DecodeLimits, Decoder, EntryTable};
 use headwater_render::{Draws, PartSample, RenderError, Rendered, Renderer, ViewSink};
 
-use super::arena::{Bounds, Coded, NoRoom, Room, Sealed};
+use super::arena::{Bounds, Coded, NoRoom, Room, Row, Sealed};
 use super::decode::{Coder, Orders};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
 use super::load::Load;
-use super::rows::{DirectRows, hand_out};
+use super::rows::{DirectRows, Left, deliver};
 use super::sums;
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
@@ -88,8 +88,7 @@ impl<D: Device> CudaRenderer<D> {
         self
     }
 
-    /// Whether kernels decode the JPEGs that can be begun at several places, to the same pixels; the processor
-    /// decodes all others.
+    /// Whether kernels decode baseline JPEGs, to the same pixels; the processor decodes all others.
     #[must_use]
     pub fn decoding(mut self, on_device: bool) -> Self {
         self.coder.is_on = on_device;
@@ -227,39 +226,29 @@ impl<D: Device> CudaRenderer<D> {
             orders.launches.iter().try_for_each(|launch| device.launch(launch))?;
         }
         self.make_views(&sealed)?;
-        let statuses_at = self.coder.batch.statuses_at(sealed.sums.at);
+        let results_at = self.coder.batch.results_at(sealed.sums.at);
         let Some(device) = &mut self.device else { return Ok(()) };
         let rows = (self.load.rows(), sealed.rows.0);
         let pins = device.pins();
         let direct = pins.and_then(|pins| DirectRows::all(pins, job.recipe, rows, job.sinks));
-        let mut found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
-        let amiss = self.coder.batch.amiss(found.statuses);
-        self.tally.decoded((self.coder.batch.len() - amiss.len()) as u64);
-        if !amiss.is_empty() {
-            self.decode_amiss(job, &amiss)?;
-            self.make_views(&sealed)?;
-            let Some(device) = &mut self.device else { return Ok(()) };
-            found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
-        }
+        let found = fetch(device, &sealed, results_at, direct.as_ref())?;
+        let amiss = self.coder.batch.amiss(found.results);
+        self.tally.decoded(self.coder.batch.decoded(found.results));
+        self.coder.keep(found.results);
+        let is_amiss = |row: &Row| amiss.iter().any(|(sample, _)| *sample == row.sample);
         let mut sums = found.sums.map(sums::read);
         let mut samples = 0;
         for row in self.load.rows() {
             let sum = sums.as_mut().and_then(Iterator::next);
-            if matches!(job.outcomes[row.sample], Some(Err(_))) {
+            if is_amiss(row) || matches!(job.outcomes[row.sample], Some(Err(_))) {
                 continue;
             }
             samples += u64::from((row.tensor, row.view) == (0, 0));
-            if direct.is_some() {
-                if let Some(sum) = sum {
-                    job.sinks[row.sample].device_summed(row.tensor, row.view, sum);
-                }
-                continue;
-            }
-            let bytes = &found.rows[row.offset as usize..][..row.bytes as usize];
-            if let Err(error) = hand_out(job.recipe, row, bytes, &mut *job.sinks[row.sample]) {
-                job.note(row.sample, Err(error));
-            }
+            let bytes = || &found.rows[row.offset as usize..][..row.bytes as usize];
+            deliver(job, row, Left { bytes: direct.is_none().then(bytes), sum });
         }
+        drop(sums);
+        samples += self.finish_amiss(job, &sealed, &amiss, direct.as_ref())?;
         self.tally.rendered(samples);
         if direct.is_some() {
             self.tally.written(samples);
@@ -293,7 +282,8 @@ impl<D: Device> CudaRenderer<D> {
 
 /// What kernels have left of a load, as far as it came back.
 struct Found<'a> {
-    statuses: &'a [u8],
+    /// Of the kernels that decode, see [`Batch::results_at`](super::decode::Batch::results_at).
+    results: &'a [u8],
     /// `None` where the host computes them.
     sums: Option<&'a [u8]>,
     /// Nothing where the device wrote them to their places.
@@ -304,22 +294,22 @@ struct Found<'a> {
 fn fetch<'a>(
     device: &'a mut impl Device,
     sealed: &Sealed,
-    statuses_at: u64,
+    results_at: u64,
     direct: Option<&DirectRows>,
 ) -> Result<Found<'a>, DeviceError> {
     let (rows_at, rows_bytes) = sealed.rows;
-    let before_rows = rows_at - statuses_at;
+    let before_rows = rows_at - results_at;
     let launch = sealed.sums.launch.filter(|_| direct.is_some());
     if let Some(launch) = &launch {
         device.launch(launch)?;
     }
     let found = match direct {
-        Some(rows) => device.download_rows(rows, statuses_at, before_rows)?,
-        None => device.download(statuses_at, before_rows + rows_bytes)?,
+        Some(rows) => device.download_rows(rows, results_at, before_rows)?,
+        None => device.download(results_at, before_rows + rows_bytes)?,
     };
     let (before, rows) = found.split_at(before_rows as usize);
-    let (statuses, sums) = before.split_at((sealed.sums.at - statuses_at) as usize);
-    Ok(Found { statuses, sums: launch.map(|_| sums), rows })
+    let (results, sums) = before.split_at((sealed.sums.at - results_at) as usize);
+    Ok(Found { results, sums: launch.map(|_| sums), rows })
 }
 
 impl<D: Device> SampleRenderer for CudaRenderer<D> {

@@ -13,6 +13,7 @@ use headwater_pixels::ops::amax;
 use headwater_render::{RenderError, ViewSink, check_row};
 
 use super::arena::Row;
+use super::job::Job;
 
 /// A row that a device writes to the host's memory by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,16 +53,51 @@ impl DirectRows {
         rows.iter().map(direct).collect::<Option<_>>().map(Self)
     }
 
+    /// Those of some samples, where `rows` are the rows that they were made of.
+    pub(super) fn of_samples(&self, rows: &[Row], samples: &[usize]) -> Self {
+        let all = rows.iter().zip(&self.0);
+        Self(
+            all.filter(|(row, _)| samples.contains(&row.sample))
+                .map(|(_, direct)| *direct)
+                .collect(),
+        )
+    }
+
     pub(super) fn rows(&self) -> &[DirectRow] {
         &self.0
     }
+}
+
+/// Passes on a row as kernels have left it, or its checksum where the device has written the bytes to their place.
+pub(super) fn deliver(job: &mut Job<'_, '_>, row: &Row, Left { bytes, sum }: Left<'_>) {
+    let Row { sample, tensor, view, .. } = *row;
+    let ended = match (bytes, sum) {
+        (Some(bytes), _) => hand_out(job.recipe, row, bytes, &mut *job.sinks[sample]),
+        (None, Some(sum)) => {
+            job.sinks[sample].device_summed(tensor, view, sum);
+            Ok(())
+        }
+        (None, None) => Ok(()),
+    };
+    if let Err(error) = ended {
+        job.note(sample, Err(error));
+    }
+}
+
+/// What kernels have left of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left<'a> {
+    /// `None` where the device has written them to their place.
+    pub(super) bytes: Option<&'a [u8]>,
+    /// `None` where the host computes it.
+    pub(super) sum: Option<u64>,
 }
 
 /// Hands out a row.
 ///
 /// # Errors
 /// The sink gave memory of another length than the recipe says.
-pub(super) fn hand_out(
+fn hand_out(
     recipe: &Recipe,
     row: &Row,
     bytes: &[u8],

@@ -12,6 +12,7 @@ const TEXTS: &[&str] = &[
     include_str!("words.cu"),
     include_str!("decode/words.cu"),
     include_str!("decode/bits.cu"),
+    include_str!("decode/find.cu"),
     include_str!("decode/samples.cu"),
     include_str!("decode/pixels.cu"),
     kernels::TEXT,

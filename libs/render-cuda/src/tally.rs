@@ -11,6 +11,7 @@ pub struct Tally {
     beside_device: AtomicU64,
     written: AtomicU64,
     decoded: AtomicU64,
+    found: AtomicU64,
     failures: AtomicU64,
     /// Whether the process's metrics count as well.
     in_metrics: bool,
@@ -27,6 +28,8 @@ pub struct Counts {
     pub written: u64,
     /// JPEGs that kernels have decoded.
     pub decoded: u64,
+    /// Those of them in which kernels have found where decoding can begin.
+    pub found: u64,
     /// Streams that failed and were given up: the processor renders what they are asked for.
     pub failures: u64,
 }
@@ -48,6 +51,7 @@ impl Tally {
             beside_device: self.beside_device.load(Ordering::Relaxed),
             written: self.written.load(Ordering::Relaxed),
             decoded: self.decoded.load(Ordering::Relaxed),
+            found: self.found.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
         }
     }
@@ -73,10 +77,12 @@ impl Tally {
         }
     }
 
-    pub(super) fn decoded(&self, images: u64) {
-        self.decoded.fetch_add(images, Ordering::Relaxed);
+    /// Counts JPEGs that kernels have decoded: from known segments, and from segments that they found.
+    pub(super) fn decoded(&self, [known, found]: [u64; 2]) {
+        self.decoded.fetch_add(known + found, Ordering::Relaxed);
+        self.found.fetch_add(found, Ordering::Relaxed);
         if self.in_metrics {
-            metrics::jpegs_decoded_on_device(images);
+            metrics::jpegs_decoded_on_device(known, found);
         }
     }
 

@@ -69,9 +69,17 @@ __device__ void write_out(u8* arena, const View& view, const u8* from, const u32
     write_range(ranges + 4, blue, partial);
 }
 
+// Blocks of resize_tiles that a multiprocessor has room for, which leaves 40 registers to a thread. Older ones take fewer
+// threads.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define RESIZE_BLOCKS_MIN 6
+#else
+#define RESIZE_BLOCKS_MIN 1
+#endif
+
 // Crop and resize: a block for each tile. Shared memory: what the first pass makes of the largest
 // tile.
-extern "C" __global__ void resize_tiles(u8* arena, u64 views, u64 tiles) {
+extern "C" __global__ void __launch_bounds__(256, RESIZE_BLOCKS_MIN) resize_tiles(u8* arena, u64 views, u64 tiles) {
     SHARED_BYTES(between);
     const Tile tile = ((const Tile*)(arena + tiles))[blockIdx.x];
     const View view = ((const View*)(arena + views))[tile.view];

@@ -4,12 +4,15 @@
 mod made;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use headwater_core::op::{Flip, OpSpec};
 use headwater_core::recipe::{CropSpec, ExifOrientation, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_render::Renderer;
 use headwater_render::decode::EntryTable;
-use headwater_render_cuda::{CudaRenderer, entries_of};
+use headwater_render_cuda::{CudaRenderer, SOURCE, entries_of};
 use headwater_simd::Simd;
 use made::{Made, SUBSAMPLINGS, made};
 
@@ -54,20 +57,27 @@ fn check(kernels: &mut Kernels, recipe: &Recipe, coded: &[(&[u8], &[u8])], what:
     kernels.counts().decoded - before.decoded
 }
 
-/// Small images have no entry points, which is known of them once they have been decoded.
+/// In the first pass kernels find where decoding can begin, or read a small image as one segment; what they leave, the
+/// processor decodes, which then knows its entries.
 #[test]
-fn each_sampling_and_size_gives_the_processors_pixels() {
+fn each_sampling_and_size_gives_the_processors_pixels_in_the_first_pass() {
     let table = EntryTable::new(1 << 20);
     let mut kernels = kernels(Watch::Memory).sharing(table.as_ref());
-    let sizes = [(1, 1), (2, 9), (5, 3), (17, 33), (64, 16), (71, 50)];
+    let sizes = [(1, 1), (2, 9), (5, 3), (17, 33), (64, 16), (71, 50), (203, 150)];
+    let small = sizes.len() as u64 - 1;
     for (number, subsampling) in SUBSAMPLINGS.into_iter().enumerate() {
+        let before = kernels.counts();
         for (width, height) in sizes {
             let quality = [95, 40][number % 2];
             let Made { name, file } = made((width, height), subsampling, quality, width % 2 == 0);
             let recipe = all_pixels((width as u32, height as u32));
-            let decoded = [0, 1].map(|_| check(&mut kernels, &recipe, &[(&file, &[])], &name));
-            assert_eq!(decoded, [0, 1], "{name}");
+            let [_, later] = [0, 1].map(|_| check(&mut kernels, &recipe, &[(&file, &[])], &name));
+            assert_eq!(later, 1, "{name}");
         }
+        let counts = kernels.counts();
+        let (decoded, found) = (counts.decoded - before.decoded, counts.found - before.found);
+        assert!(found > 0, "{subsampling:?}: none has been found");
+        assert!(decoded > 2 * small, "{subsampling:?}: {decoded} of two passes");
     }
 }
 
@@ -88,6 +98,23 @@ fn photographs_of_a_part_are_decoded_together_from_their_entries() {
     assert!(check(&mut kernels, &recipe, &coded, "in pieces") > 0);
     let mut kernels = kernels.decoding(false);
     assert_eq!(check(&mut kernels, &recipe, &coded[..3], "not asked to"), 0);
+}
+
+/// Nothing is known of them: kernels find where decoding can begin, and what has been found serves the next pass.
+#[test]
+fn photographs_never_seen_are_decoded_in_the_first_pass() {
+    let mut files: Vec<Vec<u8>> = photos::all().into_iter().skip(1).step_by(64).collect();
+    files.extend(SUBSAMPLINGS.map(|subsampling| made((320, 240), subsampling, 85, true).file));
+    let coded: Vec<(&[u8], &[u8])> = files.iter().map(|file| (&file[..], &[][..])).collect();
+    let table = EntryTable::new(1 << 20);
+    let mut kernels = kernels(Watch::Nothing).sharing(table.as_ref());
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+    let decoded = check(&mut kernels, &recipe, &coded, "never seen");
+    let all = coded.len() as u64;
+    assert_eq!((decoded, kernels.counts().found), (all, all));
+    assert_eq!(table.unwrap().images(), coded.len());
+    assert_eq!(check(&mut kernels, &recipe, &coded, "seen"), all);
+    assert_eq!(kernels.counts().found, all, "nothing is looked for twice");
 }
 
 /// Made by `libs/jpeg/fuzz/begin.py`: markers after each 1 to 9 MCUs, and after each row.
@@ -145,7 +172,85 @@ fn entries_that_are_wrong_cost_time_and_no_byte() {
     }
     let (cut, not_whole) = (&right[..right.len() - 14], &right[..5]);
     assert_eq!(check(&mut kernels, &recipe, &[(&file, cut)], "one less"), 1);
-    assert_eq!(check(&mut kernels, &recipe, &[(&file, not_whole)], "no whole entry"), 0);
+    assert_eq!(kernels.counts().found, 0);
+    assert_eq!(check(&mut kernels, &recipe, &[(&file, not_whole)], "no whole entry"), 1);
+    assert_eq!(kernels.counts().found, 1, "as if there were none");
+}
+
+/// Of an image and one that is damaged only the views of the damaged one are made twice: of the image, of a base, of rows.
+#[test]
+fn only_what_is_amiss_is_made_again() {
+    let (file, entries) = photo();
+    let mut damaged = file.clone();
+    let scan = after(&file, 0xda) + 10;
+    // Bits of ones begin no code.
+    damaged[scan + 400..scan + 403].copy_from_slice(&[0xff, 0x00, 0xfe]);
+    let mut wrong = entries.clone();
+    wrong[14] ^= 1;
+    let base = Recipe::preset("dinov2", Dtype::U8).unwrap();
+    let flipped = OpSpec::Flip(Flip { p: 1.0 });
+    for recipe in [Recipe { image_ops: vec![flipped], ..base.clone() }, base] {
+        let views = recipe.tensors.iter().map(|tensor| tensor.views.len() as u32).sum::<u32>();
+        let each = views + recipe.image_ops.len() as u32 + recipe.bases.len() as u32;
+        let device = EmulatedDevice::start(Watch::Nothing, ARENA_BYTES);
+        let made = Arc::clone(&device.views);
+        let mut kernels = CudaRenderer::new(device).unwrap().decoding(true);
+        let right: (&[u8], &[u8]) = (&file, &entries);
+        let coded = [right, (&file, &wrong), right, (&damaged, &entries), right];
+        assert_eq!(check(&mut kernels, &recipe, &coded, "amiss"), 3);
+        assert_eq!(made.load(Ordering::Relaxed), (5 + 2) * each);
+    }
+}
+
+/// Damage where nothing is known of the image: what kernels take for its segments is proven, or the processor decodes.
+#[test]
+fn what_is_found_in_damaged_bits_is_proven_or_left() {
+    let (file, _) = photo();
+    let recipe = all_pixels(size(&file));
+    let mut kernels = kernels(Watch::Memory);
+    let scan = after(&file, 0xda) + 10;
+    let mut rng = rng(16);
+    let mut decoded = 0;
+    for number in 0..40 {
+        let mut damaged = file.clone();
+        for _ in 0..=number % 3 {
+            let at = scan + rng.below((file.len() - scan - 2) as u64) as usize;
+            damaged[at] ^= 1 << rng.below(8);
+        }
+        let coded: [(&[u8], &[u8]); 2] = [(&damaged, &[]), (&file, &[])];
+        decoded += check(&mut kernels, &recipe, &coded, &format!("damage {number}"));
+    }
+    assert!((40..80).contains(&decoded), "{decoded} of 80");
+    assert_eq!(kernels.counts().found, decoded);
+    for len in [file.len() - 2, file.len() / 2] {
+        assert_eq!(check(&mut kernels, &recipe, &[(&file[..len], &[])], "cut off"), 0);
+        let ended = [&file[..len], &[0xff, 0xd9]].concat();
+        let whole = u64::from(len == file.len() - 2);
+        assert_eq!(check(&mut kernels, &recipe, &[(&ended, &[])], "cut and ended"), whole);
+    }
+}
+
+/// One thread has a segment, and a block of a flat image takes few bits.
+#[test]
+fn a_segment_of_too_many_blocks_is_left_to_the_processor() {
+    let (width, height) = (1600, 1600);
+    let pixels = vec![99; 3 * width * height];
+    let format = turbojpeg::PixelFormat::RGB;
+    let image = turbojpeg::Image { pixels: &pixels[..], width, pitch: 3 * width, height, format };
+    let file = turbojpeg::compress(image, 90, turbojpeg::Subsamp::Sub2x2).unwrap();
+    let entries = entries_of(&file);
+    let mut kernels = kernels(Watch::Nothing);
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+    assert_eq!(check(&mut kernels, &recipe, &[(&file, &entries)], "all entries"), 1);
+    assert_eq!(check(&mut kernels, &recipe, &[(&file, &entries[..14])], "one entry"), 0);
+}
+
+#[test]
+fn kernels_and_host_agree_on_what_a_thread_takes_on() {
+    let text = SOURCE.text();
+    for line in ["#define SEGMENT_BITS_MAX (1u << 18)", "#define SEGMENT_BLOCKS_MAX (1u << 14)"] {
+        assert!(text.contains(line), "{line}");
+    }
 }
 
 /// The start of what a marker announces.
@@ -193,6 +298,7 @@ fn no_two_threads_touch_the_same_memory_without_a_barrier_in_between() {
     let (file, entries) = photo();
     let png = random_png(&mut rng(8), 150, 121);
     let mut kernels = kernels(Watch::Races);
-    let coded: [(&[u8], &[u8]); 3] = [(&file, &entries), (&png, &[]), (&file, &entries)];
+    let coded: [(&[u8], &[u8]); 3] = [(&file, &entries), (&png, &[]), (&file, &[])];
     assert_eq!(check(&mut kernels, &all_pixels((150, 121)), &coded, "races"), 2);
+    assert_eq!(kernels.counts().found, 1);
 }

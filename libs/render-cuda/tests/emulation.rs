@@ -192,8 +192,9 @@ impl Device for EmulatedDevice {
             self.views.fetch_add(blocks, Ordering::Relaxed);
         }
         let number = Kernel::ALL.iter().position(|known| *known == kernel).expect("a kernel");
-        // Threads of `sum_rows` share its work by their numbers.
-        let fewer = if kernel == Kernel::SumRows { threads } else { self.threads.min(threads) };
+        // Threads of these share the work by their numbers.
+        let by_number = matches!(kernel, Kernel::FindEntries | Kernel::SumRows);
+        let fewer = if by_number { threads } else { self.threads.min(threads) };
         // What each thread has for itself shrinks with their number, so that the end of shared
         // memory is where a GPU's is.
         let own = if kernel == Kernel::FinishViews { 8 * (threads - fewer) } else { 0 };

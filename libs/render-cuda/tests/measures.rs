@@ -110,6 +110,6 @@ fn counts_tell_kernels_from_the_processor_in_their_place() {
     render(&mut kernels, &recipe, &files);
     assert_eq!(
         kernels.counts(),
-        Counts { on_device: 2, beside_device: 1, written: 0, decoded: 0, failures: 0 }
+        Counts { on_device: 2, beside_device: 1, written: 0, decoded: 0, found: 0, failures: 0 }
     );
 }

@@ -69,6 +69,27 @@ fn each_mutation_of_a_kernel_is_caught_and_named() {
 }
 
 #[test]
+fn kernels_that_decode_pass_the_proof_and_those_that_find_nothing_do_not() {
+    let decoding = |device| CudaRenderer::new(device).unwrap().decoding(true).prove();
+    let without = proof(EmulatedDevice::start(Watch::Nothing, ARENA_BYTES)).unwrap();
+    let with = decoding(EmulatedDevice::start(Watch::Nothing, ARENA_BYTES)).unwrap();
+    assert_eq!(with, without + 1);
+    // The places in a block, the begin of a part, the sums between marks, the block of an MCU.
+    let mutations = [
+        ("walk.place + symbol.run + 1", "walk.place + 1"),
+        ("(u64)finder.bits * lane / finder.lanes", "(u64)finder.bits * lane / 64"),
+        ("meeting.here.sums[n] - from.sums[n]", "meeting.here.sums[n]"),
+        ("finder.lookups.blocks[walk.number]", "finder.lookups.blocks[0]"),
+    ];
+    for (number, (expression, _)) in mutations.iter().enumerate() {
+        assert_eq!(SOURCE.text().matches(expression).count(), 1, "`{expression}` in the source");
+        let error = decoding(EmulatedDevice::mutant(&mutations, number, ARENA_BYTES)).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("it finds fault with good JPEGs"), "{expression}: {said}");
+    }
+}
+
+#[test]
 fn wrong_checksums_are_caught() {
     // Bytes that are read again, the rest of a row, the number of stripes, the order of blocks.
     let mutations = [

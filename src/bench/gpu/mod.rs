@@ -23,6 +23,29 @@ pub(crate) use nvjpeg::with_nvjpeg;
 pub(crate) use receiver::Uploads;
 pub(crate) use speed::{Kernels, Side};
 
+/// What the GPU is given of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Their bytes: nobody has decoded them before.
+    First,
+    /// Their entry points as well.
+    Later,
+}
+
+// === impl Pass ===
+
+impl Pass {
+    pub(crate) const ALL: [Self; 2] = [Self::First, Self::Later];
+
+    /// As in `first pass`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::First => "first pass",
+            Self::Later => "later passes",
+        }
+    }
+}
+
 /// Each single operation, on a view of 224 x 224.
 fn operations() -> Vec<Step> {
     headwater_render_cuda::operations(224, Dtype::Bf16)
@@ -74,11 +97,14 @@ impl Gpu {
         Ok(Self { cuda, cpu, threads: config.threads(), part_samples, images, entries })
     }
 
-    /// `count` images with their entry points, from number `first` on; after the last image comes
-    /// the first one again.
-    fn coded(&self, first: usize, count: usize) -> Vec<CodedImage<'_>> {
-        let coded =
-            self.images.iter().map(Vec::as_slice).zip(self.entries.iter().map(Vec::as_slice));
+    /// `count` images as they are in a pass, from number `first` on; after the last image comes the first one again.
+    fn coded(&self, pass: Pass, first: usize, count: usize) -> Vec<CodedImage<'_>> {
+        let entries = |entries: &'_ Vec<u8>| match pass {
+            Pass::First => 0,
+            Pass::Later => entries.len(),
+        };
+        let entries = self.entries.iter().map(|all| &all[..entries(all)]);
+        let coded = self.images.iter().map(Vec::as_slice).zip(entries);
         coded.cycle().skip(first % self.images.len()).take(count).collect()
     }
 

@@ -10,7 +10,7 @@ use headwater_render::part::{PartPlan, SampleRows};
 use headwater_render::{RenderError, Rendered};
 
 use super::rows::{PartInMemory, render};
-use super::{Gpu, operations};
+use super::{Gpu, Pass, operations};
 
 const DTYPES: [Dtype; 6] =
     [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::Mxfp8E4m3];
@@ -72,14 +72,17 @@ impl Gpu {
                 }
             }
         }
-        match self.compare_decoding(images) {
-            Ok((decoded, images)) => said(format!(
-                "{decoded} of {} decoded by kernels, no byte differs",
-                pluralize(images, "image")
-            )),
-            Err(error) => {
-                said(failed(&error));
-                failures.push(error);
+        for pass in Pass::ALL {
+            match self.compare_decoding(pass, images) {
+                Ok((decoded, images)) => said(format!(
+                    "{decoded} of {} decoded by kernels, {}, no byte differs",
+                    pluralize(images, "image"),
+                    pass.name()
+                )),
+                Err(error) => {
+                    said(failed(&error));
+                    failures.push(error);
+                }
             }
         }
         let failed = failures.len();

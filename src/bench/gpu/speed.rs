@@ -14,16 +14,16 @@ use headwater_render::part::PartPlan;
 use headwater_render_cuda::KernelTime;
 
 use super::rows::{PartInMemory, key};
-use super::{Gpu, begun, operations};
+use super::{Gpu, Pass, begun, operations};
 
 /// The device that renders, and the one that decodes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Processor,
-    /// As the configuration says; images have no entry points.
+    /// The processor decodes.
     Gpu,
-    /// JPEGs are decoded there too, from entry points that are delivered with them.
-    GpuDecoding,
+    /// JPEGs are decoded there too.
+    GpuDecoding(Pass),
 }
 
 /// Copies of one measurement of them.
@@ -105,16 +105,12 @@ impl Gpu {
         let renderer = || match side {
             Side::Processor => self.cpu.renderer(),
             Side::Gpu => self.cuda.renderer_decoding(false),
-            Side::GpuDecoding => self.cuda.renderer_decoding(true),
+            Side::GpuDecoding(_) => self.cuda.renderer_decoding(true),
         };
         let renderers = (0..self.threads()).map(|_| renderer());
         let renderers = renderers.collect::<Result<Vec<_>, _>>()?;
-        let part = |first: usize| {
-            let images = self.coded(first, self.part_samples).into_iter();
-            images.map(|(image, entries)| {
-                (image, if side == Side::GpuDecoding { entries } else { &[][..] })
-            })
-        };
+        let pass = if let Side::GpuDecoding(pass) = side { pass } else { Pass::First };
+        let part = |first: usize| self.coded(pass, first, self.part_samples).into_iter();
         let plan = PartPlan::new(Arc::new(recipe.clone()));
         let mut with_memory = Vec::new();
         for renderer in renderers {

@@ -15,6 +15,7 @@ pub(crate) struct Summary {
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) uploads: Vec<Upload>,
     pub(crate) speeds: Vec<Speed>,
+    pub(crate) ways: Vec<JpegWays>,
     pub(crate) nvjpeg: Vec<Nvjpeg>,
     /// A sentence on each thing that cannot be done here.
     pub(crate) absent: Vec<String>,
@@ -47,6 +48,18 @@ pub(crate) struct Speed {
     /// Whether the GPU does it.
     pub(crate) on_gpu: bool,
     pub(crate) images_per_s: f64,
+}
+
+/// What images of one pass were decoded by: shares of all of them, of 1.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct JpegWays {
+    pub(crate) pass: String,
+    /// Kernels, from entry points that were delivered, from restart markers, or as one segment.
+    pub(crate) known: f64,
+    /// Kernels, from entry points that they found.
+    pub(crate) found: f64,
+    /// The processor.
+    pub(crate) left: f64,
 }
 
 /// nvJPEG with a share of images for the engines.

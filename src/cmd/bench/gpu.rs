@@ -8,10 +8,10 @@ use clap::{Args, ValueEnum};
 use headwater_config::Config;
 use headwater_core::recipe::HW_DECODER_LOAD_DEFAULT;
 use headwater_core::{Recipe, error_chain};
-use headwater_render_cuda::KernelTime;
+use headwater_render_cuda::{KernelTime, Ways};
 
-use crate::bench::gpu::summary::{Kernel, Nvjpeg, Speed, Summary, Upload};
-use crate::bench::{DecodingKernels, Gpu, Kernels, Side, Uploads, with_nvjpeg};
+use crate::bench::gpu::summary::{JpegWays, Kernel, Nvjpeg, Speed, Summary, Upload};
+use crate::bench::{DecodingKernels, Gpu, Kernels, Pass, Side, Uploads, with_nvjpeg};
 
 /// Flags of `bench gpu`.
 #[derive(Clone, Debug, Args)]
@@ -189,6 +189,12 @@ fn nvjpeg_with(
     Ok(())
 }
 
+fn shares(pass: &str, Ways { known, found, left }: Ways) -> JpegWays {
+    let all = (known + found + left).max(1) as f64;
+    let [known, found, left] = [known, found, left].map(|images| images as f64 / all);
+    JpegWays { pass: pass.to_owned(), known, found, left }
+}
+
 fn speeds(
     told: &mut Told,
     gpu: &Gpu,
@@ -201,13 +207,24 @@ fn speeds(
         told.line("\n## Decode\n\n| decoder | images/s |\n| --- | ---: |");
         told.speed("processor, 1 thread".to_owned(), false, gpu.decode(1, time)?);
         told.speed(format!("processor, {threads} threads"), false, gpu.decode(threads, time)?);
-        let (decoded, left) = gpu.decode_coded(time)?;
-        let left = 100.0 * left;
-        told.speed(format!("GPU's kernels, {threads} threads, {left:.0} % left"), true, decoded);
+        for pass in Pass::ALL {
+            let (decoded, ways) = gpu.decode_coded(pass, time)?;
+            let name = pass.name();
+            told.speed(format!("GPU's kernels, {threads} threads, {name}"), true, decoded);
+            told.summary.ways.push(shares(name, ways));
+        }
+        told.line("\n| images decoded by | kernels | kernels that find entries | processor |");
+        told.line("| --- | ---: | ---: | ---: |");
+        for JpegWays { pass, known, found, left } in told.summary.ways.clone() {
+            let [known, found, left] = [known, found, left].map(|share| 100.0 * share);
+            told.line(&format!("| {pass} | {known:.1} % | {found:.1} % | {left:.1} % |"));
+        }
     }
+    let [first, later] = Pass::ALL.map(|pass| format!("GPU that decodes, {}", pass.name()));
     let sides = [
         (Part::BackEnd, Side::Gpu, "GPU"),
-        (Part::BackEnd, Side::GpuDecoding, "GPU that decodes"),
+        (Part::BackEnd, Side::GpuDecoding(Pass::First), &first),
+        (Part::BackEnd, Side::GpuDecoding(Pass::Later), &later),
         (Part::Processor, Side::Processor, "processor"),
     ];
     if sides.iter().any(|(part, ..)| flags.wants(*part)) {
@@ -249,9 +266,12 @@ fn kernels(told: &mut Told, gpu: &Gpu, named: (&str, &Recipe), rounds: u32) -> R
     for Kernels { recipe, samples, times } in gpu.kernels(named, rounds)? {
         times.iter().for_each(|time| kernel(told, &recipe, samples, time, copy));
     }
-    let DecodingKernels { times, images, segments } = gpu.decoding_kernels(rounds)?;
-    let what = format!("decode, {segments} segments");
-    times.iter().for_each(|time| kernel(told, &what, images, time, copy));
+    for pass in Pass::ALL {
+        let DecodingKernels { times, images, segments } = gpu.decoding_kernels(pass, rounds)?;
+        let what = format!("decode, {}, {segments} known segments", pass.name());
+        let ran = times.iter().filter(|time| time.blocks > 0);
+        ran.for_each(|time| kernel(told, &what, images, time, copy));
+    }
     Ok(())
 }
 

@@ -24,29 +24,57 @@ pub fn entries_of(file: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// What images were decoded by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// Kernels, from restart markers or delivered entry points, or as one segment.
+    pub known: u64,
+    /// Kernels, from entry points that they found.
+    pub found: u64,
+    /// Nothing: the processor has to.
+    pub left: u64,
+}
+
 /// JPEGs on the device, ready to be decoded.
 struct Ready {
     orders: Orders,
-    /// Where the statuses lie, and their bytes.
-    statuses: (u64, u64),
+    /// Where the results lie, and their bytes.
+    results: (u64, u64),
+}
+
+// === impl Ways ===
+
+impl Ways {
+    /// Those of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            known: self.known + other.known,
+            found: self.found + other.found,
+            left: self.left + other.left,
+        }
+    }
 }
 
 // === impl CudaRenderer ===
 
 impl<D: Device> CudaRenderer<D> {
-    /// Has kernels decode JPEGs side by side, as many of them as have room, and waits for that. Returns how
-    /// many they have decoded, and how many of those with room they have not.
+    /// Has kernels decode JPEGs side by side, as many of them as have room, and waits for that. Returns what has
+    /// become of those with room.
     ///
     /// # Errors
     /// The device fails.
-    pub fn decode_coded(&mut self, images: &[CodedImage<'_>]) -> Result<(u64, u64), MeasureError> {
-        let (ready, unfit) = self.ready(images)?;
-        let Some(Ready { orders, statuses }) = ready else { return Ok((0, unfit)) };
+    pub fn decode_coded(&mut self, images: &[CodedImage<'_>]) -> Result<Ways, MeasureError> {
+        let (ready, left) = self.ready(images)?;
+        let Some(Ready { orders, results }) = ready else {
+            return Ok(Ways { left, ..Ways::default() });
+        };
         let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
         orders.launches.iter().try_for_each(|launch| device.launch(launch))?;
         let batch: &Batch = &self.coder.batch;
-        let amiss = batch.amiss(device.download(statuses.0, statuses.1)?).len();
-        Ok(((batch.len() - amiss) as u64, unfit + amiss as u64))
+        let results = device.download(results.0, results.1)?;
+        let [known, found] = batch.decoded(results);
+        Ok(Ways { known, found, left: left + batch.amiss(results).len() as u64 })
     }
 
     /// Copies them to the device, and how many of those with room kernels do not decode.
@@ -76,14 +104,14 @@ impl<D: Device> CudaRenderer<D> {
         let place = (end, end + padded(records));
         let orders = coder.batch.orders(place);
         device.upload_pieces(place.0, &coder.batch.pieces(&orders))?;
-        let statuses_at = coder.batch.statuses_at(place.1);
-        Ok((Some(Ready { orders, statuses: (statuses_at, place.1 - statuses_at) }), unfit))
+        let results_at = coder.batch.results_at(place.1);
+        Ok((Some(Ready { orders, results: (results_at, place.1 - results_at) }), unfit))
     }
 }
 
 impl<D: Stopwatch> CudaRenderer<D> {
-    /// Runs the kernels that decode JPEGs again and again, after one round that is not timed, and the number of their
-    /// segments; nothing where none can be decoded.
+    /// Runs the kernels that decode JPEGs again and again, after one round that is not timed, and the number of segments
+    /// that are known before; nothing where none can be decoded.
     ///
     /// # Errors
     /// The device fails.

@@ -9,13 +9,19 @@ use crate::error::ProofError;
 use crate::renderer::CudaRenderer;
 use crate::steps::Step;
 
-/// Made by `proof/make.py`, with restart markers: no entry points are needed.
-const FILES: [&[u8]; 4] = [
+/// Made by `proof/make.py`: with restart markers, where no entry points are needed, and without, where kernels find them.
+const FILES: [&[u8]; 8] = [
     include_bytes!("proof/444.jpg"),
     include_bytes!("proof/422.jpg"),
     include_bytes!("proof/420.jpg"),
     include_bytes!("proof/gray.jpg"),
+    include_bytes!("proof/find-444.jpg"),
+    include_bytes!("proof/find-422.jpg"),
+    include_bytes!("proof/find-420.jpg"),
+    include_bytes!("proof/find-gray.jpg"),
 ];
+/// Those in which kernels find them.
+const FOUND: u64 = 4;
 /// Their size in pixels.
 const SIZE: (u32, u32) = (93, 50);
 
@@ -41,10 +47,12 @@ impl<D: Device> CudaRenderer<D> {
         let key = |number| RenderKey { seed: 14, epoch: 0, pass: 0, sample: SampleId(number) };
         let sample = |(number, encoded)| PartSample::of_image(key(number), encoded, 0);
         let samples: Vec<PartSample<'_>> = (0..).zip(FILES).map(sample).collect();
-        let before = self.counts().decoded;
+        let before = self.counts();
         let step = step();
         self.prove_step(&step, &samples, plain)?;
-        if self.counts().decoded - before == FILES.len() as u64 {
+        let counts = self.counts();
+        let (decoded, found) = (counts.decoded - before.decoded, counts.found - before.found);
+        if (decoded, found) == (FILES.len() as u64, FOUND) {
             return Ok(());
         }
         Err(ProofError::Sample { step: step.0, reason: "it finds fault with good JPEGs".into() })

@@ -8,15 +8,22 @@ pub(crate) const JPEG_BYTES: u64 = 288;
 pub(super) const SEGMENT_BYTES: usize = 48;
 /// Bytes of a group of segments.
 pub(super) const GROUP_BYTES: u64 = 16;
-/// Bytes of a Huffman table.
-pub(super) const TABLE_BYTES: usize = 1328;
+/// Bytes in which the begin of a Huffman table is counted.
+pub(super) const TABLE_UNIT_BYTES: usize = 256;
+/// Segments that kernels find in an image at most.
+pub(super) const LANES: u32 = 32;
+/// An image with fewer MCUs is one segment: two lanes need that many.
+pub(super) const FOUND_MCUS_MIN: u32 = 16;
+/// Bits of a segment at most: a thread takes its time, and all others of the part would wait for it.
+pub(super) const SEGMENT_BITS_MAX: u32 = 1 << 18;
+/// Blocks of a segment at most, for the same reason: a block may be two bits.
+pub(super) const SEGMENT_BLOCKS_MAX: u32 = 1 << 14;
 /// Components of an image at most.
 pub(super) const COMPONENTS_MAX: usize = 3;
 
-/// Bits that one lookup sees.
-const LOOKUP_BITS: u32 = 9;
-/// Bits of the longest code.
-const CODE_BITS_MAX: u32 = 16;
+/// Bits that the first lookup sees, and those that the second one sees of longer codes: as many as a code has at most.
+const FIRST_BITS: u32 = 9;
+const SECOND_BITS: u32 = 7;
 
 /// `struct Jpeg`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +36,7 @@ pub(super) struct JpegRecord {
     pub(super) pixels: u64,
     pub(super) words_len: u32,
     pub(super) bits: u32,
-    pub(super) tables_len: u32,
+    pub(super) table_words: u32,
     pub(super) size: (u32, u32),
     pub(super) mcus_across: u32,
     pub(super) mcus: u32,
@@ -111,7 +118,7 @@ impl JpegRecord {
         let written = [self.status, self.pixels];
         places.iter().chain(&written).for_each(|place| to.extend(place.to_le_bytes()));
         let (width, height) = self.size;
-        write_all([self.words_len, self.bits, self.tables_len, width, height], to);
+        write_all([self.words_len, self.bits, self.table_words, width, height], to);
         write_all([self.mcus_across, self.mcus, self.mcu_blocks, self.components_len], to);
         write_all([self.colour, self.first_block[0], self.first_block[1]], to);
         self.components.iter().for_each(|component| component.write(to));
@@ -145,45 +152,94 @@ pub(super) fn write_segment(segment: &Segment, to: &mut Vec<u8>) {
     write_all([0], to);
 }
 
-/// Appends `struct HuffmanTable`.
+/// The segments that kernels have found, from the first one to the one that ends with the scan, as entries are written:
+/// all but the first begin at one. `None`: no segment ends it.
+pub(super) fn entries_of_segments(bytes: &[u8]) -> Option<Vec<u8>> {
+    const END_PADDED: i32 = 0;
+    let mut entries = Vec::new();
+    for segment in bytes.as_chunks::<SEGMENT_BYTES>().0 {
+        let number = |at: usize| segment[4 * at..].first_chunk().map(|n| i32::from_le_bytes(*n));
+        let [bit, mcu, end] = [number(0)?, number(1)?, number(3)?];
+        if bit > 0 {
+            entries.extend(bit.to_le_bytes());
+            entries.extend(mcu.to_le_bytes());
+            for at in 5..5 + COMPONENTS_MAX {
+                entries.extend((number(at)? as i16).to_le_bytes());
+            }
+        }
+        if end == END_PADDED {
+            return Some(entries);
+        }
+    }
+    None
+}
+
+/// Appends a Huffman table, which takes some units.
 pub(super) fn write_table(code: &Code, to: &mut Vec<u8>) {
-    let end = to.len() + TABLE_BYTES;
+    let second = 1 << SECOND_BITS;
+    let mut found = vec![0_u16; 1 << FIRST_BITS];
     let lengths = (1_u32..).zip(code.counts());
     let lengths = lengths.flat_map(|(bits, &count)| std::iter::repeat_n(bits, count.into()));
-    let short = &code.counts()[..LOOKUP_BITS as usize];
-    let (mut first, mut index) = (0_u32, 0_u32);
-    for &count in short {
-        index += u32::from(count);
-        first = (first + u32::from(count)) << 1;
-    }
-    let mut left = 1 << LOOKUP_BITS;
-    // Codes are in order, each the beginning of all windows up to the next one.
+    // Codes are in order, each the beginning of all windows of both lookups up to the next one.
+    let mut window = 0;
     for (&symbol, bits) in code.symbols().iter().zip(lengths) {
-        if bits > LOOKUP_BITS {
-            break;
+        let entry = u16::from(symbol) | (bits as u16) << 8;
+        let first = window >> SECOND_BITS;
+        let windows = 1 << (FIRST_BITS + SECOND_BITS - bits);
+        if bits <= FIRST_BITS {
+            found[first..][..windows >> SECOND_BITS].fill(entry);
+        } else {
+            if found[first] == 0 {
+                found[first] = (found.len() / second) as u16;
+                found.resize(found.len() + second, 0);
+            }
+            let block = usize::from(found[first]) * second;
+            found[block + window % second..][..windows].fill(entry);
         }
-        let windows = 1 << (LOOKUP_BITS - bits);
-        (0..windows).for_each(|_| to.extend([symbol, bits as u8]));
-        left -= windows;
+        window += windows;
     }
-    (0..left).for_each(|_| to.extend([0; 2]));
-    // Of each longer length: where its codes end, and what makes a symbol's place of a code.
-    let (mut ends, mut places) = ([0_u32; 8], [0_u16; 8]);
-    for (at, &count) in code.counts()[LOOKUP_BITS as usize..].iter().enumerate() {
-        places[at] = (index as u16).wrapping_sub(first as u16);
-        (index, first) = (index + u32::from(count), first + u32::from(count));
-        ends[at] = first << (CODE_BITS_MAX - LOOKUP_BITS - 1 - at as u32);
-        first <<= 1;
-    }
-    write_all(ends, to);
-    places.iter().for_each(|place| to.extend(place.to_le_bytes()));
-    to.extend(code.symbols());
-    to.resize(end, 0);
+    to.extend(found.iter().flat_map(|entry| entry.to_le_bytes()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each code of a file with codes of up to 16 bits, followed by ones: what both lookups give, bit by bit.
+    #[test]
+    fn a_table_tells_each_code_and_knows_no_other() {
+        let file = include_bytes!("proof/444.jpg");
+        let mut decoder = headwater_jpeg::Decoder::new(headwater_simd::Simd::Plain);
+        let outline = decoder.read(file).unwrap().outline(None).unwrap();
+        let layer = outline.layers().next().unwrap();
+        for code in [layer.dc, layer.ac] {
+            let mut bytes = Vec::new();
+            write_table(code, &mut bytes);
+            assert!(bytes.len().is_multiple_of(TABLE_UNIT_BYTES));
+            let entries: Vec<u16> =
+                bytes.as_chunks::<2>().0.iter().map(|entry| u16::from_le_bytes(*entry)).collect();
+            let look_up = |window: usize| match entries[window >> SECOND_BITS] {
+                0 => 0,
+                block @ ..256 => entries[usize::from(block) << SECOND_BITS | window % 128],
+                found => found,
+            };
+            let (mut next, mut symbols) = (0_usize, code.symbols().iter());
+            for (bits, &count) in (1_u32..).zip(code.counts()) {
+                for _ in 0..count {
+                    let expected = (bits as u16) << 8 | u16::from(*symbols.next().unwrap());
+                    let left = 16 - bits;
+                    let windows = (next << left)..(next + 1) << left;
+                    assert!(
+                        windows.clone().all(|window| look_up(window) == expected),
+                        "{bits} bits"
+                    );
+                    next += 1;
+                }
+                next <<= 1;
+            }
+            assert_eq!(look_up(0xffff), 0, "no code is all ones");
+        }
+    }
 
     /// The numbers of `words.cu`, which name the fields there.
     #[test]

@@ -13,7 +13,7 @@ struct Component {
     u32 height;
     u32 h, v;        // blocks of an MCU across and down
     u32 first;       // its first block in an MCU
-    u32 dc, ac;      // numbers of its Huffman tables
+    u32 dc, ac;      // where its Huffman tables begin, in units
     u32 method;      // how it is upsampled
     u32 h_times, v_times;
     u32 padding;
@@ -29,14 +29,14 @@ static_assert(sizeof(Component) == 64, "decode/record.rs writes 64 bytes");
 // One image.
 struct Jpeg {
     u64 coded;         // u32[words_len], big-endian: the coded pixels without stuffing, and zeros
-    u64 tables;        // HuffmanTable[tables_len]
-    u64 segments;      // Segment[..], which hold all MCUs in order
+    u64 tables;        // u32[table_words]: Huffman tables
+    u64 segments;      // Segment[..], which hold all MCUs in order; find_entries may write them
     u64 coefficients;  // i16[mcus * mcu_blocks, 64]: row by row, not dequantised
     u64 status;        // u32: what has been found amiss, 0 where nothing has
     u64 pixels;        // u8[height, width, 3]
     u32 words_len;
     u32 bits;          // of `coded`
-    u32 tables_len;
+    u32 table_words;
     u32 width, height;
     u32 mcus_across, mcus;
     u32 mcu_blocks;
@@ -58,6 +58,7 @@ static_assert(sizeof(Jpeg) == 288, "decode/record.rs writes 288 bytes");
 #define DAMAGED 1u
 #define OUT_OF_RANGE 2u
 #define WRONG_ENTRY 4u
+#define NOT_IN_STEP 8u
 
 // Bits of a scan that can be decoded without the rest.
 struct Segment {
@@ -74,23 +75,28 @@ static_assert(sizeof(Segment) == 48, "decode/record.rs writes 48 bytes");
 #define END_PADDED 0u  // less than a byte is left before `end_bit`
 #define END_AT 1u      // the next segment begins at `end_bit`, with `end_predictors`
 
+// What a thread takes on at most, for which all others of the part wait. `decode/record.rs` has the same numbers.
+#define SEGMENT_BITS_MAX (1u << 18)
+#define SEGMENT_BLOCKS_MAX (1u << 14)
+
 // Segments of one image that a block of threads decodes.
 struct Group {
     u32 jpeg;
-    u32 first, count;
+    u32 first, count;  // a count of 0 until find_entries has found them
     u32 padding;
 };
 static_assert(sizeof(Group) == 16, "decode/record.rs writes 16 bytes");
 
-#define LOOKUP_BITS 9
+// Threads of a block that decodes bits: a warp.
+#define LANES 32u
 
-struct HuffmanTable {
-    u16 found[1 << LOOKUP_BITS];  // symbol, and from bit 8 on the bits of its code; 0: longer, or none
-    u32 ends[8];    // of codes of 10, 11, .. 16 bits, as 16 bits: one past the last one; they never fall
-    u16 places[8];  // what is added to such a code for the place of its symbol
-    u8 symbols[256];
-};
-static_assert(sizeof(HuffmanTable) == 1328, "decode/record.rs writes 1328 bytes");
+// A Huffman table: u16[1 << FIRST_BITS], and then blocks of u16[1 << SECOND_BITS] for longer codes. A number is a symbol,
+// and from bit 8 on the bits of its code; 0 where no code begins so. Below 256 it is that of the block, counted in
+// blocks from the begin of the table, that the next bits are looked up in.
+#define FIRST_BITS 9u
+#define SECOND_BITS 7u
+// Numbers of u16 that the begin of a table is counted in.
+#define TABLE_UNIT 128u
 
 // The image that a block of threads works on, where each image has some of them.
 __device__ const Jpeg& jpeg_of_block(const u8* arena, u64 jpegs, u64 jpegs_len, u32 of) {

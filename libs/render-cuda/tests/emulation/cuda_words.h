@@ -35,7 +35,8 @@ extern std::deque<Warp> warps;
 #define __device__ static
 #define __global__
 #define __constant__ static const
-#define __launch_bounds__(threads)
+#define __forceinline__ inline
+#define __launch_bounds__(...)
 #define SHARED_BYTES(name) unsigned char* name = emulation::shared
 
 static inline void __syncthreads() { emulation::threads_of_block->arrive_and_wait(); }

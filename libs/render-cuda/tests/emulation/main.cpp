@@ -29,8 +29,8 @@ std::deque<Warp> warps;
 namespace {
 
 using Kernel = void (*)(u8*, u64, u64);
-const Kernel KERNELS[] = {decode_bits, make_samples, make_pixels, resize_tiles, finish_views,
-                          sum_rows};
+const Kernel KERNELS[] = {find_entries, decode_bits,  make_samples, make_pixels,
+                          resize_tiles, finish_views, sum_rows};
 
 // What nobody has written is neither zero nor the same as in the block before.
 const unsigned char UNWRITTEN = 0xa5;

@@ -66,7 +66,7 @@ impl EntryTable {
     }
 
     /// Keeps entries, which may cost others their place.
-    pub(super) fn keep(&self, image: ImageHash, entries: Entries) {
+    pub fn keep(&self, image: ImageHash, entries: Entries) {
         self.images.insert(image, Arc::new(entries));
         metrics::entry_table(self.images.len(), self.bytes());
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the JPEGs of a GPU's proof, by Pillow (libjpeg-turbo): python3 libs/render-cuda/src/decode/proof/make.py
 
-Restart markers after each row of MCUs are places at which decoding can begin. The noise has coefficients with long
-codes, and samples beyond 0 and 255.
+Restart markers after each row of MCUs are places at which decoding can begin; in the files `find-*.jpg` kernels have to
+find some. The noise has coefficients with long codes, and samples beyond 0 and 255.
 """
 
 import pathlib
@@ -26,7 +26,11 @@ def picture():
     return image
 
 
+def save(image, name, **options):
+    image.save(FOLDER / f"{name}.jpg", **options, restart_marker_rows=1)
+    image.save(FOLDER / f"find-{name}.jpg", **options)
+
+
 for sampling, number in SAMPLINGS.items():
-    options = {"quality": 75, "subsampling": number, "restart_marker_rows": 1}
-    picture().save(FOLDER / f"{sampling}.jpg", **options)
-picture().convert("L").save(FOLDER / "gray.jpg", quality=90, restart_marker_rows=1)
+    save(picture(), sampling, quality=75, subsampling=number)
+save(picture().convert("L"), "gray", quality=90)
