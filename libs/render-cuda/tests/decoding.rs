@@ -243,6 +243,22 @@ fn a_segment_of_too_many_blocks_is_left_to_the_processor() {
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
     assert_eq!(check(&mut kernels, &recipe, &[(&file, &entries)], "all entries"), 1);
     assert_eq!(check(&mut kernels, &recipe, &[(&file, &entries[..14])], "one entry"), 0);
+    assert_eq!(check(&mut kernels, &recipe, &[(&file, &[])], "what kernels find"), 1);
+}
+
+/// Blocks that are all full have no end by which a guess could find a place in them.
+#[test]
+fn an_image_that_does_not_fall_into_step_is_left_to_the_processor() {
+    let mut kernels = kernels(Watch::Nothing);
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+    let mut left = 0;
+    for subsampling in SUBSAMPLINGS {
+        let Made { name, file } = made((240, 180), subsampling, 100, false);
+        let entries = entries_of(&file);
+        assert_eq!(check(&mut kernels, &recipe, &[(&file, &entries)], &name), 1, "{name}");
+        left += 1 - check(&mut kernels, &recipe, &[(&file, &[])], &name);
+    }
+    assert!(left > 0, "all have been found");
 }
 
 #[test]
