@@ -68,7 +68,7 @@ fn follow(view: &ViewParams, extent: Extent, axes: &mut [Axis; 2], flips: &mut [
     let window = [f64::from(view.window.left), f64::from(view.window.top)];
     // Operations are done to all of the resized box where the view is cut out of that afterwards.
     let painted = sides(if view.cut.is_some() { view.resized } else { extent });
-    let mut shift_by_window = |axes: &mut [Axis; 2]| {
+    let shift_by_window = |axes: &mut [Axis; 2]| {
         axes.iter_mut().zip(window).for_each(|(axis, by)| *axis = axis.then(1.0, by));
     };
     if view.cut.is_some() {
