@@ -231,15 +231,27 @@ impl<D: Device> CudaRenderer<D> {
         let Some(device) = &mut self.device else { return Ok(()) };
         let rows = (self.load.rows(), sealed.rows.0);
         let pins = device.pins();
-        let direct = pins.and_then(|pins| DirectRows::all(pins, job.recipe, rows, job.sinks));
-        let mut found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
+        let summed = sealed.sums.launch.is_some();
+        let all = |pins| DirectRows::all(pins, job.recipe, rows, summed, job.sinks);
+        let direct = pins.and_then(all);
+        // A receiver's GPU is given what is known to be final only.
+        let (late, direct) = direct.map_or((None, None), |direct| match direct.are_in_windows() {
+            true => (Some(direct), None),
+            false => (None, Some(direct)),
+        });
+        let ways = (direct.as_ref(), late.is_some());
+        let mut found = fetch(device, &sealed, statuses_at, ways)?;
         let amiss = self.coder.batch.amiss(found.statuses);
         self.tally.decoded((self.coder.batch.len() - amiss.len()) as u64);
         if !amiss.is_empty() {
             self.decode_amiss(job, &amiss)?;
             self.make_views(&sealed)?;
             let Some(device) = &mut self.device else { return Ok(()) };
-            found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
+            found = fetch(device, &sealed, statuses_at, ways)?;
+        }
+        if let Some(late) = late {
+            let sums = found.sums.map(|sums| sums::read(sums).collect()).unwrap_or_default();
+            return self.finish_in_windows(job, late, sums);
         }
         let mut sums = found.sums.map(sums::read);
         let mut samples = 0;
@@ -264,6 +276,29 @@ impl<D: Device> CudaRenderer<D> {
         if direct.is_some() {
             self.tally.written(samples);
         }
+        self.load.clear();
+        self.coder.batch.clear();
+        Ok(())
+    }
+
+    /// Has rows copied to a receiver's GPU, which are final: those of good samples.
+    fn finish_in_windows(
+        &mut self,
+        job: &mut Job<'_, '_>,
+        rows: DirectRows,
+        sums: Vec<u64>,
+    ) -> Result<(), DeviceError> {
+        let Some(device) = &mut self.device else { return Ok(()) };
+        let Job { outcomes, sinks, .. } = job;
+        let is_good = |sample: usize| !matches!(outcomes[sample], Some(Err(_)));
+        device.download_rows(&rows.begun(sinks, is_good), 0, 0)?;
+        let mut samples = 0;
+        for (row, sum) in self.load.rows().iter().zip(sums).filter(|(row, _)| is_good(row.sample)) {
+            samples += u64::from((row.tensor, row.view) == (0, 0));
+            sinks[row.sample].device_summed(row.tensor, row.view, sum);
+        }
+        self.tally.rendered(samples);
+        self.tally.written(samples);
         self.load.clear();
         self.coder.batch.clear();
         Ok(())
@@ -300,21 +335,23 @@ struct Found<'a> {
     rows: &'a [u8],
 }
 
-/// Waits for all launches, and has rows written to their places, with their checksums, or fetches them.
+/// Waits for all launches, and has rows written to their places, with their checksums, or fetches them. `is_late`: they
+/// are written later, and only checksums are fetched.
 fn fetch<'a>(
     device: &'a mut impl Device,
     sealed: &Sealed,
     statuses_at: u64,
-    direct: Option<&DirectRows>,
+    (direct, is_late): (Option<&DirectRows>, bool),
 ) -> Result<Found<'a>, DeviceError> {
     let (rows_at, rows_bytes) = sealed.rows;
     let before_rows = rows_at - statuses_at;
-    let launch = sealed.sums.launch.filter(|_| direct.is_some());
+    let launch = sealed.sums.launch.filter(|_| direct.is_some() || is_late);
     if let Some(launch) = &launch {
         device.launch(launch)?;
     }
     let found = match direct {
         Some(rows) => device.download_rows(rows, statuses_at, before_rows)?,
+        None if is_late => device.download(statuses_at, before_rows)?,
         None => device.download(statuses_at, before_rows + rows_bytes)?,
     };
     let (before, rows) = found.split_at(before_rows as usize);

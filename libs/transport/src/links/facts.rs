@@ -37,6 +37,9 @@ pub struct LinkFacts {
     pub needs_shared_slots: bool,
     /// Slots may be in a GPU's memory.
     pub takes_device_slots: bool,
+    /// A GPU of a worker that was killed may go on writing to slots that it had leases on when it went. A slot with such
+    /// a lease must not be used again: it is to be made anew.
+    pub may_write_after_gone: bool,
     /// It is not available without an RDMA card.
     pub needs_card: bool,
     /// Links that use the same cards: where one of them is offered before it, it is not offered. It would register
@@ -111,6 +114,7 @@ impl LinkFacts {
         renders_in_slot: false,
         needs_shared_slots: false,
         takes_device_slots: false,
+        may_write_after_gone: false,
         needs_card: false,
         superseded_by: &[],
         port: None,
