@@ -76,6 +76,7 @@ const FACTS: LinkFacts = LinkFacts {
     renders_in_slot: false,
     needs_shared_slots: false,
     takes_device_slots: true,
+    imports_slots: true,
     may_write_after_gone: true,
     needs_card: false,
     superseded_by: &[],

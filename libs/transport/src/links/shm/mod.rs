@@ -77,6 +77,7 @@ const FACTS: LinkFacts = LinkFacts {
     renders_in_slot: true,
     needs_shared_slots: true,
     takes_device_slots: false,
+    imports_slots: false,
     may_write_after_gone: false,
     needs_card: false,
     superseded_by: &[],
