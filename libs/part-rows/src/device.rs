@@ -52,7 +52,7 @@ impl DeviceRegion {
     /// Hands memory of a receiver's GPU to a device.
     ///
     /// # Safety
-    /// The device reaches so many bytes from `address` on, which stay mapped for as long as the row is lent to whoever
+    /// From `address` on the device reaches that number of bytes, which stay mapped for as long as the row is lent to whoever
     /// gets this.
     #[must_use]
     pub unsafe fn in_window(address: u64, len_bytes: u64) -> Self {

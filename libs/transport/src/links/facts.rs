@@ -40,7 +40,7 @@ pub struct LinkFacts {
     /// Slots must be, and workers import them: a GPU's memory must be made to be exported.
     pub imports_slots: bool,
     /// A GPU of a worker that was killed may go on writing to slots that it had leases on when it went. A slot with such
-    /// a lease must not be used again: it is to be made anew.
+    /// a lease must not be used again: it must be made anew.
     pub may_write_after_gone: bool,
     /// It is not available without an RDMA card.
     pub needs_card: bool,

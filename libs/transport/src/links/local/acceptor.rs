@@ -204,7 +204,7 @@ impl Acceptor {
         Self { kind, users: Users::new(allow_uids), handshake_timeout, lobby }
     }
 
-    /// What `knock` comes to in the time that a caller has to show who it is. Who does not is told so.
+    /// What `knock` comes to in the time that a caller has to show who it is. Whoever does not gets the reason.
     pub(crate) async fn known<T>(
         &self,
         channel: &Channel,
