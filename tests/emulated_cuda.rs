@@ -58,6 +58,17 @@ fn memory_is_bounded_and_failures_last() {
 }
 
 #[test]
+fn memory_is_shared_between_processes_and_a_killed_ones_gpu_is_late() {
+    for scenario in [
+        "memory_is_shared_with_whoever_imports_it",
+        "bytes_are_the_devices_until_the_last_mapping_is_gone",
+        "a_ghost_writes_late_what_was_queued",
+    ] {
+        holds(scenario, &[]);
+    }
+}
+
+#[test]
 fn misuse_ends_the_process_and_is_named() {
     for (scenario, named) in [
         ("no_context", "cuMemAlloc: this thread has no current context"),
@@ -74,6 +85,10 @@ fn misuse_ends_the_process_and_is_named() {
         ("a_stream_after_its_end", "is no stream, or destroyed before"),
         ("an_event_after_its_end", "is no event, or destroyed before"),
         ("a_host_function_that_calls", "called by a host function"),
+        ("mapped_without_access", "no access was given to"),
+        ("mapped_after_release", "cuMemMap: 0x7001 is no handle, or released before"),
+        ("unmapped_in_use", "cuMemUnmap: 1 unfinished operations use"),
+        ("freed_though_mapped", "is no allocation, or freed before"),
         ("too_many_threads", "reverse with blocks of 257 x 1 x 1 threads"),
         ("too_much_shared_memory", "reverse with 49153 bytes of shared memory"),
         (

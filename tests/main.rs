@@ -12,6 +12,7 @@ mod cli;
 mod configuration;
 mod cores;
 mod crowd;
+mod cuda_link;
 mod cut_links;
 mod datasets;
 mod decoded_cache;

@@ -87,7 +87,7 @@ pub struct AugmentConfig {
     /// Which Python functions recipes may call, and by which Python.
     #[key(nested)]
     pub python: PythonConfig,
-    /// Links this worker uses, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
+    /// Links this worker uses, of those a receiver offers: `cuda`, `shm`, `rdma`, `ucx`, `tcp`. With one
     /// name that link is forced: a session without it fails.
     #[key(default = LinkKind::usual())]
     pub links: Vec<String>,

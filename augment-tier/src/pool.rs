@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use headwater_transport::RowMemory;
 
-pub(crate) use chosen::start;
+pub(crate) use chosen::{Started, start};
 use headwater_render::RenderError;
 use headwater_render::backend::{Backend, SampleRenderer};
 pub(crate) use job::{

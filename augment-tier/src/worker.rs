@@ -15,11 +15,12 @@ use headwater_proto::augment::{DatasetRef, SessionHello};
 use headwater_render::backend::Backend;
 use headwater_render::tokenizers::Tokenizers;
 use headwater_storage_client::{StorageClient, StorageClientError};
+use headwater_transport::DeviceImports;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AugmentConfig;
 use crate::error::SessionError;
-use crate::pool::Pool;
+use crate::pool::{Pool, Started};
 use crate::share::Share;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
@@ -37,6 +38,8 @@ pub(crate) struct Worker {
     /// How receivers know it.
     pub(crate) name: String,
     pub(crate) backend: Arc<dyn Backend>,
+    /// What takes memory of receivers' GPUs, where this worker renders on one.
+    pub(crate) imports: Option<Arc<dyn DeviceImports>>,
     pub(crate) storage: StorageClient,
     pub(crate) pool: Pool,
     pub(crate) tokenizers: Tokenizers,
@@ -70,14 +73,15 @@ impl Worker {
     pub(crate) fn new(
         config: AugmentConfig,
         access: Access,
-        backend: Arc<dyn Backend>,
+        Started { backend, pool, imports }: Started,
         storage: StorageClient,
-        (pool, tokenizers): (Pool, Tokenizers),
+        tokenizers: Tokenizers,
     ) -> Self {
         Self {
             name: config.advertise.clone(),
             access,
             backend,
+            imports,
             storage,
             pool,
             tokenizers,

@@ -85,7 +85,7 @@ pub struct ReceiverConfig {
     /// How far ahead batches are made, and the memory that they lie in.
     #[key(nested)]
     pub window: WindowConfig,
-    /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. A link that this
+    /// Data links offered to workers, best first: `cuda`, `shm`, `rdma`, `ucx`, `tcp`. A link that this
     /// machine cannot use is skipped, with the reason in the log; a single link is forced.
     #[key(default = LinkKind::usual())]
     pub links: Vec<String>,

@@ -72,6 +72,14 @@ impl DeviceSlots {
         self.uploader.slot(host, self.len_bytes).map(Arc::new)
     }
 
+    /// The same for workers that import it.
+    ///
+    /// # Errors
+    /// As for [`DeviceSlots::of`], or the driver exports no memory.
+    pub(crate) fn exportable(&self, host: Arc<SlotMemory>) -> Result<Arc<DeviceSlot>, CudaError> {
+        self.uploader.exportable_slot(host, self.len_bytes).map(Arc::new)
+    }
+
     /// Whether network cards can write to twins.
     ///
     /// # Errors

@@ -13,10 +13,10 @@ use crate::stall::{Cause, Stalls};
 
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 15] = [
+const COUNTERS: [(&str, &str); 16] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
-    (PARTS_ON_DEVICE, "Parts that a NIC wrote to a GPU's memory"),
+    (PARTS_ON_DEVICE, "Parts that a NIC or a worker's GPU wrote to a GPU's memory"),
     (PARTS_SHARED, "Parts that workers had made for another receiver"),
     (PARTS_RECOMPUTED, "Parts that workers made once more because they had evicted them"),
     (SESSIONS_MOVED, "Sessions moved to a worker that is preferred"),
@@ -28,6 +28,7 @@ const COUNTERS: [(&str, &str); 15] = [
         HELD_CHANGED,
         "Batches that changed while the trainer had them, where receiver.verify_held looks",
     ),
+    (SLOTS_GIVEN_UP, "Slots made anew because a lost worker's GPU may still write to them"),
     (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
     (HOST_BATCHES, "Batches from the service that the trials of this host share"),
     (SHOWN, "Batches copied for somebody who views them"),
@@ -47,6 +48,7 @@ const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
 const HEDGES: &str = "headwater_receiver_hedges_total";
 const DUPLICATES: &str = "headwater_receiver_duplicates_total";
 const HELD_CHANGED: &str = "headwater_receiver_held_batches_changed_total";
+const SLOTS_GIVEN_UP: &str = "headwater_receiver_slots_given_up_total";
 const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
 const HOST_BATCHES: &str = "headwater_receiver_host_batches_total";
 const HOST_LEFT: &str = "headwater_receiver_host_left_total";
@@ -267,6 +269,10 @@ pub(crate) fn hedged() {
 
 pub(crate) fn held_changed() {
     counter!(HELD_CHANGED).increment(1);
+}
+
+pub(crate) fn slot_given_up() {
+    counter!(SLOTS_GIVEN_UP).increment(1);
 }
 
 pub(crate) fn duplicate_dropped() {

@@ -68,10 +68,10 @@ pub enum PeekError {
         /// How long it was waited for.
         seconds: u64,
     },
-    /// A network card wrote the batch to a GPU's memory.
+    /// A network card or another GPU wrote the batch to a GPU's memory.
     #[error(
-        "batches of this rank lie in a GPU's memory only, where a network card writes them, and \
-         cannot be shown: set receiver.gpudirect = \"off\" to see some"
+        "batches of this rank lie in a GPU's memory only, where a network card or a worker's GPU writes them, and \
+         cannot be shown: set receiver.gpudirect = \"off\" and leave \"cuda\" out of receiver.links to see some"
     )]
     OnDevice,
     /// There are no more batches.

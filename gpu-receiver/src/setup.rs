@@ -80,7 +80,7 @@ pub(crate) async fn open_links(
             tracing::info!("the {kind} link is not offered: {better}, listed before it, is");
             continue;
         }
-        let on_device = config.device.gpudirect == GpuDirect::On && facts.takes_device_slots;
+        let on_device = config.device.gpudirect == GpuDirect::On && facts.writes_by_card();
         let needed = forced || facts.is_everywhere || on_device;
         let (arrivals, reported) = mpsc::unbounded_channel::<Arrival>();
         match links::listen(kind, &options, arrivals).await {

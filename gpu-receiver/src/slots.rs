@@ -1,6 +1,6 @@
 //! The receiver's slots: which are free, which are in use, which a late writer or a copy still holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headwater_cuda::{CudaError, DeviceSlot};
@@ -10,20 +10,26 @@ use crate::config::GpuDirect;
 use crate::device::DeviceSlots;
 use crate::error::ReceiverError;
 use crate::ledger::Ledger;
+use crate::metrics;
 
 /// All slots of a receiver. A slot is free, in use (being filled or held by the trainer), or
 /// quarantined: given back, but somebody may still write to it, it is still copied to a GPU, or a GPU
-/// still reads its twin, to which cards write.
+/// still reads its twin, to which cards or other processes write. A tainted slot is never free again: when it could
+/// be, it is given up, and another may be made under a new number.
 pub(crate) struct SlotPool {
     slots: BTreeMap<SlotId, Slot>,
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
+    /// A worker that was killed had leases on these over a link whose GPU may write on.
+    tainted: BTreeSet<SlotId>,
+    /// Number of the next one: none is used twice.
+    next: u32,
     links: Vec<Arc<dyn ReceiverLink>>,
     /// Workers may have heard of the links.
     offered: bool,
     make: SlotMaker,
-    /// The link that writes to twins, in the place of slots.
-    on_device: Option<LinkKind>,
+    /// The links that write to twins, in the place of slots.
+    on_device: Vec<LinkKind>,
     /// The GPU could not say whether a slot is free.
     failed: Option<CudaError>,
     limit: usize,
@@ -41,6 +47,8 @@ pub(crate) struct SlotMaker {
     pub(crate) shared: bool,
     pub(crate) huge_pages: bool,
     pub(crate) twins: Option<DeviceSlots>,
+    /// Whether workers import twins.
+    pub(crate) exportable: bool,
     /// Whether cards write to twins.
     pub(crate) gpudirect: GpuDirect,
 }
@@ -48,15 +56,25 @@ pub(crate) struct SlotMaker {
 // === impl SlotMaker ===
 
 impl SlotMaker {
-    fn make(&self) -> Result<Slot, ReceiverError> {
+    /// `may_refuse`: where twins cannot be exported, workers import none.
+    fn make(&mut self, may_refuse: bool) -> Result<Slot, ReceiverError> {
         let made = if self.shared {
             SlotMemory::shared(self.len_bytes, self.huge_pages)
         } else {
             SlotMemory::private(self.len_bytes, self.huge_pages)
         };
         let memory = Arc::new(made.map_err(LinkError::from)?);
-        let twin = |twins: &DeviceSlots| twins.of(Arc::clone(&memory));
-        let device = self.twins.as_ref().map(twin).transpose()?;
+        let Some(twins) = &self.twins else { return Ok(Slot { memory, device: None }) };
+        if self.exportable {
+            match twins.exportable(Arc::clone(&memory)) {
+                Err(error) if may_refuse => {
+                    tracing::warn!(%error, "slots cannot be exported: no worker imports them");
+                    self.exportable = false;
+                }
+                made => return Ok(Slot { memory, device: Some(made?) }),
+            }
+        }
+        let device = Some(twins.of(Arc::clone(&memory))?);
         Ok(Slot { memory, device })
     }
 }
@@ -79,8 +97,21 @@ impl Slot {
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (offered, on_device, failed) = (false, None, None);
-        Self { slots, free, quarantined, links, offered, make, on_device, failed, limit }
+        let (tainted, next) = (BTreeSet::new(), 0);
+        let (offered, on_device, failed) = (false, Vec::new(), None);
+        Self {
+            slots,
+            free,
+            quarantined,
+            tainted,
+            next,
+            links,
+            offered,
+            make,
+            on_device,
+            failed,
+            limit,
+        }
     }
 
     /// The links that have all slots, to be offered to workers: from here on none is withdrawn.
@@ -124,7 +155,7 @@ impl SlotPool {
     /// As for [`SlotPool::take`].
     pub(crate) fn reserve(&mut self, count: usize) -> Result<(), ReceiverError> {
         while self.slots.len() < self.limit
-            && (self.slots.len() < count || self.on_device.is_some())
+            && (self.slots.len() < count || !self.on_device.is_empty())
         {
             let slot = self.add()?;
             self.free.push(slot);
@@ -152,8 +183,10 @@ impl SlotPool {
     }
 
     fn add(&mut self) -> Result<SlotId, ReceiverError> {
-        let slot = self.make.make()?;
-        let number = SlotId(self.slots.len() as u32);
+        let may_refuse = !self.offered && self.slots.is_empty() && self.links.len() > 1;
+        let slot = self.make.make(may_refuse)?;
+        let number = SlotId(self.next);
+        self.next += 1;
         let mut given = Vec::new();
         for link in self.links.clone() {
             let added = match self.add_twin(&*link, number, &slot) {
@@ -178,7 +211,8 @@ impl SlotPool {
     /// Whether the receiver can do without a link that cannot have its slots. No worker knows of it yet,
     /// others are there, and nobody has asked that cards write to the GPU.
     fn may_withdraw(&self, link: &Arc<dyn ReceiverLink>) -> bool {
-        let demanded = self.make.gpudirect == GpuDirect::On && link.takes_device_slots().is_some();
+        let by_card = link.kind().facts().writes_by_card();
+        let demanded = self.make.gpudirect == GpuDirect::On && by_card;
         !self.offered && self.links.len() > 1 && !demanded
     }
 
@@ -186,13 +220,11 @@ impl SlotPool {
     fn withdraw(&mut self, kind: LinkKind, error: &LinkError) {
         tracing::warn!(%error, "the {kind} link is not offered: it cannot have the slots");
         self.links.retain(|link| link.kind() != kind);
-        if self.on_device == Some(kind) {
-            self.on_device = None;
-        }
+        self.on_device.retain(|on_device| *on_device != kind);
     }
 
-    /// Lets the link's card write to the slot's twin; `false`: it is to write to the slot. Where it cannot
-    /// write to all twins it writes to none.
+    /// Lets the link's card, or its workers' GPUs, write to the slot's twin; `false`: the link is to write to the slot.
+    /// Where a card cannot write to all twins it writes to none.
     fn add_twin(
         &mut self,
         link: &dyn ReceiverLink,
@@ -203,18 +235,22 @@ impl SlotPool {
         let (Some(takes), Some(twins), Some(twin)) = (takes, &self.make.twins, &slot.device) else {
             return Ok(false);
         };
-        if self.make.gpudirect == GpuDirect::Off {
+        let kind = link.kind();
+        let by_card = kind.facts().writes_by_card();
+        if by_card && self.make.gpudirect == GpuDirect::Off {
             return Ok(false);
         }
-        let added = twins.check_peer_writes().map_err(ReceiverError::from).and_then(|()| {
+        let checked = if by_card { twins.check_peer_writes() } else { Ok(()) };
+        let added = checked.map_err(ReceiverError::from).and_then(|()| {
             Ok(takes.add_device_slot(number, Arc::clone(twin) as Arc<dyn DeviceWindow>)?)
         });
         match added {
-            Ok(()) => self.on_device = Some(link.kind()),
-            Err(error) if self.make.gpudirect == GpuDirect::Auto => {
-                tracing::info!(%error, "the {} link writes to the host's memory", link.kind());
+            Ok(()) if self.on_device.contains(&kind) => {}
+            Ok(()) => self.on_device.push(kind),
+            Err(error) if by_card && self.make.gpudirect == GpuDirect::Auto => {
+                tracing::info!(%error, "the {kind} link writes to the host's memory");
                 self.make.gpudirect = GpuDirect::Off;
-                self.on_device = None;
+                self.on_device.retain(|on_device| *on_device != kind);
                 for (&number, slot) in &self.slots {
                     link.remove_slot(number);
                     link.add_slot(number, Arc::clone(&slot.memory))?;
@@ -228,16 +264,35 @@ impl SlotPool {
 
     /// Whether parts of this link come to twins.
     pub(crate) fn is_written_on_device(&self, link: LinkKind) -> bool {
-        self.on_device == Some(link)
+        self.on_device.contains(&link)
     }
 
     /// Takes a slot back that nobody reads any more.
     pub(crate) fn give_back(&mut self, slot: SlotId, ledger: &Ledger) {
-        if self.is_free(slot, ledger) {
-            self.free.push(slot);
-        } else {
+        if !self.is_free(slot, ledger) {
             self.quarantined.push(slot);
+        } else if self.tainted.remove(&slot) {
+            self.give_up(slot);
+        } else {
+            self.free.push(slot);
         }
+    }
+
+    /// A worker is gone that may write on, by its GPU, to slots that it had leases on.
+    pub(crate) fn taint(&mut self, slots: impl IntoIterator<Item = SlotId>) {
+        // None of them is free: somebody could write to it until now.
+        self.tainted.extend(slots);
+    }
+
+    /// Lets go of a slot for good. Its memory stays as long as a process that is gone has it mapped; no other slot has it.
+    fn give_up(&mut self, slot: SlotId) {
+        tracing::warn!(
+            slot = slot.0,
+            "a worker was lost while it could write to this slot by its GPU: the slot is made anew"
+        );
+        metrics::slot_given_up();
+        self.links.iter().for_each(|link| link.remove_slot(slot));
+        self.slots.remove(&slot);
     }
 
     /// Frees the quarantined slots whose last writer and copy have ended, and the last reader of a twin
@@ -250,7 +305,7 @@ impl SlotPool {
     /// If the GPU cannot tell whether a slot is free, the slot counts as busy, and the stream ends
     /// when a slot is wanted.
     fn is_free(&mut self, slot: SlotId, ledger: &Ledger) -> bool {
-        let direct = self.on_device.is_some();
+        let direct = !self.on_device.is_empty();
         let done = ledger.slot_is_quiet(slot).then(|| self.slots[&slot].is_done_with(direct));
         match done.transpose() {
             Ok(done) => done.unwrap_or(false),
@@ -263,6 +318,11 @@ impl SlotPool {
 
     pub(crate) fn slot(&self, slot: SlotId) -> &Slot {
         &self.slots[&slot]
+    }
+
+    /// The same; `None`: it was given up.
+    pub(crate) fn slot_still(&self, slot: SlotId) -> Option<&Slot> {
+        self.slots.get(&slot)
     }
 
     /// What copies slots to a GPU.

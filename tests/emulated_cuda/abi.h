@@ -11,6 +11,22 @@ typedef struct CUstream_st* CUstream;
 typedef struct CUevent_st* CUevent;
 typedef struct CUmod_st* CUmodule;
 typedef struct CUfunc_st* CUfunction;
+typedef unsigned long long CUmemGenericAllocationHandle;
+struct CUmemLocation {
+    int type, id;
+};
+struct CUmemAllocationProp {
+    int type, requested_handle_types;
+    CUmemLocation location;
+    void* windows_data;
+    unsigned char compression, gpu_direct_rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+struct CUmemAccessDesc {
+    CUmemLocation location;
+    int flags;
+};
 struct CUuuid {
     char bytes[16];
 };
@@ -57,11 +73,14 @@ enum : int {
     MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
     MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
     HOST_REGISTER_SUPPORTED = 99,
+    VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
+    HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
     MEMORY_POOLS_SUPPORTED = 115,
     GPU_DIRECT_RDMA_SUPPORTED = 116,
     GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS = 117,
     GPU_DIRECT_RDMA_WRITES_ORDERING = 118,
     DMA_BUF_SUPPORTED = 124,
+    HANDLE_TYPE_FABRIC_SUPPORTED = 128,
 };
 
 // Numbers of CUfunction_attribute.
@@ -84,6 +103,11 @@ enum : int {
     POINTER_RANGE_START_ADDR = 11,
     POINTER_RANGE_SIZE = 12,
 };
+
+// Of CUmemAllocationType, CUmemLocationType, CUmemAllocationHandleType and CUmemAccess_flags.
+const int PINNED_ALLOCATION = 1, ON_DEVICE = 1, POSIX_FILE_DESCRIPTOR = 1, READ_AND_WRITE = 3;
+// What handles, reservations and mappings are multiples of.
+const size_t GRANULE_BYTES = 2 << 20;
 
 // What the emulated device has, which is what an H100 has.
 const int THREADS_MAX = 1024;

@@ -20,12 +20,13 @@ if [ ! -d "$done" ]; then
     making=$(mktemp -d "$out/emulated-cuda-making.XXXXXX")
     trap 'rm -rf "$making"' EXIT
     options=(-std=c++20 -O0 -fPIC -Wall -Wextra -fvisibility=hidden)
-    driver=("$here"/{allocations,blocks,copies,driver,memory,modules,state,streams}.cpp)
+    driver=("$here"/{allocations,blocks,copies,driver,ghost,handles,memory,modules,state,streams}.cpp)
     "$compiler" "${options[@]}" -shared -Wl,-soname,libcuda.so.1,-Bsymbolic-functions -o "$making/libcuda.so.1" \
         "${driver[@]}" -ldl -pthread &
     first=$!
     "$compiler" "${options[@]}" -shared -Wl,-soname,libnvrtc.so -o "$making/libnvrtc.so" \
         "$here/nvrtc.cpp" -ldl
+    "$compiler" "${options[@]}" -o "$making/ghost" "$here/ghost_main.cpp"
     wait "$first"
     ln -s libcuda.so.1 "$making/libcuda.so"
     ln -s libnvrtc.so "$making/libnvrtc.so.13"

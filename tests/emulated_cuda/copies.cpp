@@ -1,4 +1,5 @@
 // Copies, fills, streams and events: the calls themselves.
+#include "ghost.h"
 #include "memory.h"
 #include "state.h"
 #include "streams.h"
@@ -28,15 +29,19 @@ CUresult upload(const char* name, CUdeviceptr to, const void* from, size_t bytes
         if (!bytes) return CUDA_SUCCESS;
         const DeviceRange target = device_range(to, bytes, name);
         Users* source = pinned_users(from, bytes, name);
+        const uint64_t write = queued(target, from, bytes);
         if (source) {
-            const Point done = issue(stream, {target.users, source},
-                                     [=] { put(target.held, from, bytes); });
+            const Point done = issue(stream, {target.users, source}, [=] {
+                runs_here(write);
+                put(target.held, from, bytes);
+            });
             if (host == Host::Waits) run_to(done);
             return CUDA_SUCCESS;
         }
         const auto* first = static_cast<const uint8_t*>(from);
         // The call waits for nothing but its staging: what it copied arrives in the stream's order.
         issue(stream, {target.users}, [=, staged = std::vector<uint8_t>(first, first + bytes)] {
+            runs_here(write);
             std::memcpy(target.held, staged.data(), bytes);
         });
         return CUDA_SUCCESS;
@@ -69,8 +74,11 @@ CUresult copy_within(const char* name, CUdeviceptr to, CUdeviceptr from, size_t 
         const DeviceRange target = device_range(to, bytes, name);
         const DeviceRange source = device_range(from, bytes, name);
         if (to < from + bytes && from < to + bytes) fail("%s: source and target overlap", name);
-        issue(stream, {target.users, source.users},
-              [=] { std::memcpy(target.held, source.held, bytes); });
+        const uint64_t write = queued(target, source.held, bytes);
+        issue(stream, {target.users, source.users}, [=] {
+            runs_here(write);
+            std::memcpy(target.held, source.held, bytes);
+        });
         return CUDA_SUCCESS;
     });
 }

@@ -62,7 +62,10 @@ const struct {
     {MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10},
     {MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, int(SHARED_BYTES_MAX)},
     {HOST_REGISTER_SUPPORTED, 1},
+    {VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
     {MEMORY_POOLS_SUPPORTED, 1},
+    {HANDLE_TYPE_FABRIC_SUPPORTED, 0},
 };
 
 // The thread's contexts; the last one is the current one.
@@ -122,7 +125,19 @@ API CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
 
 API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
     return device_call("cuDeviceGetUuid", device, [&] {
-        std::memcpy(uuid->bytes, "emulated GPU 0..", sizeof uuid->bytes);
+        // EMULATED_CUDA_UUID: of 16 characters, to be another GPU than other processes have.
+        const char* other = setting("EMULATED_CUDA_UUID");
+        if (other && std::strlen(other) != sizeof uuid->bytes)
+            fail("EMULATED_CUDA_UUID has not 16 characters: %s", other);
+        std::memcpy(uuid->bytes, other ? other : "emulated GPU 0..", sizeof uuid->bytes);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+    return device_call("cuDeviceCanAccessPeer", device, [&] {
+        if (peer == device || peer != 0) return CUDA_ERROR_INVALID_DEVICE;
+        *can = 0;
         return CUDA_SUCCESS;
     });
 }

@@ -20,6 +20,10 @@ struct Allocation {
     uint8_t* held;
     int pages;
     Users users;
+    // Mapped from a handle: its bytes are counted there.
+    bool mapped = false;
+    bool is_accessible = true;
+    uint64_t imported = 0;
 };
 
 struct Pinned {
@@ -63,7 +67,7 @@ void drop(std::map<CUdeviceptr, Allocation>::iterator found) {
     bury(reinterpret_cast<void*>(found->first), allocation.pages_bytes);
     munmap(allocation.held, allocation.pages_bytes);
     close(allocation.pages);
-    taken_bytes -= allocation.bytes;
+    if (!allocation.mapped) taken_bytes -= allocation.bytes;
     device.erase(found);
 }
 
@@ -76,7 +80,8 @@ DeviceRange device_range(CUdeviceptr start, size_t bytes, const char* who) {
     if (bytes > found->second.bytes - offset)
         fail("%s: %zu bytes from byte %zu on of an allocation of %zu", who, bytes, offset,
              found->second.bytes);
-    return {found->second.held + offset, &found->second.users};
+    if (!found->second.is_accessible) fail("%s: no access was given to %#llx", who, start);
+    return {found->second.held + offset, &found->second.users, found->second.imported, offset};
 }
 
 CUdeviceptr take_device(size_t bytes) {
@@ -99,11 +104,46 @@ CUdeviceptr take_device(size_t bytes) {
 
 void give_back_device(CUdeviceptr start, const char* who) {
     const auto found = device.find(start);
-    if (found == device.end()) fail("%s: %#llx is no allocation, or freed before", who, start);
+    if (found == device.end() || found->second.mapped)
+        fail("%s: %#llx is no allocation, or freed before", who, start);
     if (found->second.users)
         fail("%s: %u unfinished operations use %#llx", who, found->second.users, start);
     drop(found);
 }
+
+void map_device(CUdeviceptr start, int pages, size_t bytes, uint64_t imported) {
+    if (holder(device, start) != device.end()) fail("cuMemMap: %#llx is mapped already", start);
+    map(reinterpret_cast<void*>(start), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, pages);
+    void* held = map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages);
+    const int own = dup(pages);
+    device[start] = {bytes, bytes, static_cast<uint8_t*>(held), own, 0, true, false, imported};
+}
+
+void unmap_device(CUdeviceptr start, size_t bytes) {
+    const auto found = device.find(start);
+    if (found == device.end() || !found->second.mapped || found->second.bytes != bytes)
+        fail("cuMemUnmap: %zu bytes at %#llx are not mapped, or not as a whole", bytes, start);
+    if (found->second.users)
+        fail("cuMemUnmap: %u unfinished operations use %#llx", found->second.users, start);
+    drop(found);
+}
+
+void give_access(CUdeviceptr start, size_t bytes) {
+    const auto found = device.find(start);
+    if (found == device.end() || !found->second.mapped || found->second.bytes != bytes)
+        fail("cuMemSetAccess: %zu bytes at %#llx are not mapped, or not as a whole", bytes, start);
+    found->second.is_accessible = true;
+    if (wants_peermem())
+        mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE);
+}
+
+bool charge_device(size_t bytes) {
+    if (bytes > device_bytes_left()) return false;
+    taken_bytes += bytes;
+    return true;
+}
+
+void refund_device(size_t bytes) { taken_bytes -= bytes; }
 
 size_t device_bytes_left() { return memory_bytes() - taken_bytes; }
 
@@ -121,6 +161,7 @@ std::vector<Users*> users_of_words(const std::vector<uint8_t>& words) {
 void open_device(bool open) {
     if (wants_peermem()) return;
     for (auto& [start, allocation] : device) {
+        if (!allocation.is_accessible) continue;
         const int protection = open ? PROT_READ | PROT_WRITE : PROT_NONE;
         if (mprotect(reinterpret_cast<void*>(start), allocation.pages_bytes, protection))
             fail("the device's pages cannot be %s", open ? "opened" : "closed");

@@ -22,6 +22,9 @@ typedef unsigned Users;
 struct DeviceRange {
     uint8_t* held;
     Users* users;
+    // The ghost's number of memory of another process, and where in it the range begins.
+    uint64_t imported;
+    size_t offset;
 };
 DeviceRange device_range(CUdeviceptr start, size_t bytes, const char* who);
 
@@ -37,6 +40,15 @@ void open_device(bool open);
 bool device_allocation(CUdeviceptr at, CUdeviceptr* start, size_t* bytes);
 // A descriptor of an allocation's pages.
 int device_descriptor(CUdeviceptr start, size_t bytes);
+
+// Maps pages of a handle at a reserved address, where nothing may be used before `give_access`. `imported`: the
+// ghost's number of another process's.
+void map_device(CUdeviceptr start, int pages, size_t bytes, uint64_t imported);
+void unmap_device(CUdeviceptr start, size_t bytes);
+void give_access(CUdeviceptr start, size_t bytes);
+// Takes bytes of the device for a handle, or gives them back. False where there are not as many.
+bool charge_device(size_t bytes);
+void refund_device(size_t bytes);
 
 // Users of a pinned range; null where it is pageable. Ends the process where only a part is pinned.
 Users* pinned_users(const void* start, size_t bytes, const char* who);

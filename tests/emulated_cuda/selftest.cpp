@@ -183,5 +183,5 @@ const Scenarios ORDER = {
 }  // namespace
 
 int main(int count, char** words) {
-    return run_scenario(count, words, {&ORDER, &KERNELS, &MISUSE}, start);
+    return run_scenario(count, words, {&ORDER, &KERNELS, &MISUSE, &SHARING}, start);
 }

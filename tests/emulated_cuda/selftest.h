@@ -105,4 +105,4 @@ void launch(CUfunction kernel, unsigned blocks, unsigned threads, size_t shared_
             std::vector<void*> arguments);
 
 // Each file's scenarios.
-extern const Scenarios KERNELS, MISUSE;
+extern const Scenarios KERNELS, MISUSE, SHARING;

@@ -1,5 +1,7 @@
 #include "state.h"
 
+#include "ghost.h"
+#include "handles.h"
 #include "memory.h"
 #include "modules.h"
 #include "streams.h"
@@ -94,7 +96,10 @@ CUresult initialise() {
 }
 
 Context* retain() {
-    if (holders++ == 0) contexts.push_back(std::make_unique<Context>());
+    if (holders++ == 0) {
+        contexts.push_back(std::make_unique<Context>());
+        begin_ghost();
+    }
     return contexts.back().get();
 }
 
@@ -106,6 +111,8 @@ void release() {
     forget_streams();
     forget_modules();
     forget_memory();
+    forget_handles();
+    end_ghost();
     contexts.back()->released = true;
 }
 

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 61] = [
+const ROOMS: [(&str, &str); 65] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("libs/render/tests/allocations.rs", "an allocator that counts"),
     ("libs/render-cuda/src/memory.rs", "memory from the GPU's driver"),
@@ -25,7 +25,10 @@ const ROOMS: [(&str, &str); 61] = [
     ("libs/cuda/src/device_slot/window.rs", "vouches for a twin's memory"),
     ("libs/cuda/src/event.rs", "the GPU's driver is C"),
     ("libs/cuda/src/expander.rs", "launches a kernel"),
+    ("libs/cuda/src/exportable.rs", "descriptors of a GPU's memory"),
     ("libs/cuda/src/gpu.rs", "the GPU's driver is C"),
+    ("libs/cuda/src/imports.rs", "memory of another process's GPU"),
+    ("libs/cuda/src/mapped.rs", "maps memory of a GPU"),
     ("libs/cuda/src/host_pins.rs", "the GPU's driver is C"),
     ("libs/cuda/src/memory.rs", "memory of a GPU"),
     ("libs/cuda/src/peer_writes.rs", "descriptors of a GPU's memory"),
@@ -40,6 +43,7 @@ const ROOMS: [(&str, &str); 61] = [
     ("libs/part-rows/src/device.rs", "memory that a device writes to"),
     ("libs/transport/src/memory/mapping.rs", "mmap and munmap"),
     ("libs/transport/src/memory/part.rs", "rendering memory as slices"),
+    ("libs/transport/src/memory/part/device.rs", "a device of tests"),
     ("libs/transport/src/memory/part/rows.rs", "rows of one part on several threads"),
     ("libs/transport/src/links/ucx/abi.rs", "functions of UCX, which is C"),
     ("libs/transport/src/links/ucx/context.rs", "UCX's context and registrations"),

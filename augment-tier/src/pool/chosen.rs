@@ -10,13 +10,19 @@ use headwater_render::backend::{Backend, CpuBackend};
 use headwater_render::decode::{DecodedCache, EntryTable};
 use headwater_render_cuda::CudaBackend;
 use headwater_simd::Simd;
+use headwater_transport::DeviceImports;
 
 use super::Pool;
 use crate::config::{AugmentConfig, BackendChoice};
 use crate::error::AugmentError;
 
-/// A back end and the threads that have their renderers of it.
-type Started = (Arc<dyn Backend>, Pool);
+/// A back end, the threads that have their renderers of it, and what takes memory of receivers' GPUs for it, where it
+/// is a GPU.
+pub(crate) struct Started {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) pool: Pool,
+    pub(crate) imports: Option<Arc<dyn DeviceImports>>,
+}
 
 /// Starts the threads. May take seconds where a GPU is opened for the first time.
 ///
@@ -26,7 +32,7 @@ type Started = (Arc<dyn Backend>, Pool);
 /// # Errors
 /// A GPU is forced and not available (the error says why); or there are no threads, or no memory.
 pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
-    let (backend, pool) = match config.backend {
+    let started = match config.backend {
         BackendChoice::Cpu => on_processor(config),
         BackendChoice::Cuda => on_gpu(config),
         BackendChoice::Auto => match on_gpu(config) {
@@ -41,12 +47,12 @@ pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
             started => started,
         },
     }?;
-    tracing::info!(backend = backend.name(), "back end");
+    tracing::info!(backend = started.backend.name(), "back end");
     let jpeg = Speeds::of(Simd::best());
     let Choice { streams, lanes_from, speculates_from } = jpeg.choice;
     let took = jpeg.took;
     tracing::info!(streams, lanes_from, speculates_from, measured = %jpeg, ?took, "ways to decode JPEGs");
-    Ok((backend, pool))
+    Ok(started)
 }
 
 /// Whether no file of the driver exists, as on most machines without a GPU.
@@ -77,7 +83,9 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     let gpu = gpu
         .sharing(EntryTable::new(config.decoding.jpeg_entries_bytes))
         .calling(config.python.modules());
-    on(Arc::new(gpu), config).map_err(|error| match error {
+    let imports: Arc<dyn DeviceImports> = Arc::new(gpu.imports());
+    let started = on(Arc::new(gpu), config).map(|on| Started { imports: Some(imports), ..on });
+    started.map_err(|error| match error {
         AugmentError::Renderer(
             error @ (RenderError::Device { .. } | RenderError::DeviceLost { .. }),
         ) => AugmentError::Gpu { reason: error.to_string() },
@@ -87,7 +95,7 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
 
 fn on(backend: Arc<dyn Backend>, config: &AugmentConfig) -> Result<Started, AugmentError> {
     let pool = Pool::start(Arc::clone(&backend), config.threads())?;
-    Ok((backend, pool))
+    Ok(Started { backend, pool, imports: None })
 }
 
 #[cfg(test)]
@@ -99,7 +107,7 @@ mod tests {
     }
 
     fn name(backend: BackendChoice) -> String {
-        start(&with(backend)).expect("a pool").0.name()
+        start(&with(backend)).expect("a pool").backend.name()
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::AugmentService;
 use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 use crate::metrics;
-use crate::pool::{self, Pool};
+use crate::pool::{self, Pool, Started};
 use crate::room::check_room;
 use crate::session;
 use crate::worker::Worker;
@@ -65,12 +65,11 @@ impl Augment {
         config.validate()?;
         check_room(&Machine::this(), &config.leases)?;
         let config = config.fitted()?;
-        session::check_forced(&config)?;
         let asked = config.clone();
         // Compiling kernels takes a while.
         let starting = tokio::task::spawn_blocking(move || pool::start(&asked));
-        let (backend, pool) = starting.await.expect("choosing a back end does not panic")?;
-        Self::with_pool(config, backend, pool).await
+        let started = starting.await.expect("choosing a back end does not panic")?;
+        Self::with_pool(config, started).await
     }
 
     /// As [`Augment::open`], rendering with another back end.
@@ -84,22 +83,18 @@ impl Augment {
         config.validate()?;
         check_room(&Machine::this(), &config.leases)?;
         let config = config.fitted()?;
-        session::check_forced(&config)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
-        Self::with_pool(config, backend, pool).await
+        Self::with_pool(config, Started { backend, pool, imports: None }).await
     }
 
-    async fn with_pool(
-        config: AugmentConfig,
-        backend: Arc<dyn Backend>,
-        pool: Pool,
-    ) -> Result<Self, AugmentError> {
+    async fn with_pool(config: AugmentConfig, started: Started) -> Result<Self, AugmentError> {
+        session::check_forced(&config, started.imports.as_ref())?;
         metrics::describe_metrics();
         let access = Access::open(&config.security)?;
         let tokenizers = Tokenizers::open(&config.tokenizers)?;
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
-        Ok(Self { worker: Worker::new(config, access, backend, storage, (pool, tokenizers)) })
+        Ok(Self { worker: Worker::new(config, access, started, storage, tokenizers) })
     }
 
     /// Serves receivers until `shutdown` resolves. Then each of them is asked to lease no more,

@@ -7,11 +7,14 @@ use headwater_access::Access;
 use headwater_proto::augment::SessionHello;
 use headwater_transport::links::tcp::ConnectTls;
 use headwater_transport::links::{self, ConnectOptions, Demand};
-use headwater_transport::{Exchange, LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink};
+use headwater_transport::{
+    DeviceImports, Exchange, LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink,
+};
 use tokio::time::timeout;
 
 use crate::config::AugmentConfig;
 use crate::error::{AugmentError, SessionError};
+use crate::worker::Worker;
 
 /// A connected link, and a sentence on each better one.
 pub(crate) struct Chosen {
@@ -23,9 +26,12 @@ pub(crate) struct Chosen {
 ///
 /// # Errors
 /// It cannot: the library, the device, an active port or its address is missing.
-pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
+pub(crate) fn check_forced(
+    config: &AugmentConfig,
+    imports: Option<&Arc<dyn DeviceImports>>,
+) -> Result<(), AugmentError> {
     let [kind] = config.link_kinds()?[..] else { return Ok(()) };
-    let options = options(config, None, Demand::Only);
+    let options = options(config, None, imports, Demand::Only);
     links::check(kind, &options).map_err(|error| AugmentError::Config {
         key: "links",
         value: kind.name().to_owned(),
@@ -38,17 +44,18 @@ pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
 /// # Errors
 /// None can; what stood in the way of each is said.
 pub(crate) async fn connect(
-    config: &AugmentConfig,
-    access: &Access,
+    worker: &Worker,
     hello: &SessionHello,
     exchange: &dyn Exchange,
 ) -> Result<Chosen, SessionError> {
+    let Worker { config, access, imports, .. } = worker;
     let taken = config.link_kinds().unwrap_or_default();
     let key = SessionKey(hello.session_key);
     // A receiver that offers one link forces it as well.
     let forced = taken.len() == 1 || hello.links.len() == 1;
     let demand = if forced { Demand::Only } else { Demand::AmongOthers };
-    let (within, options) = (config.sessions.link_timeout(), options(config, Some(access), demand));
+    let within = config.sessions.link_timeout();
+    let options = options(config, Some(access), imports.as_ref(), demand);
     let mut refused = Vec::new();
     let mut tried = false;
     for offer in &hello.links {
@@ -90,7 +97,12 @@ async fn connect_one(
     })
 }
 
-fn options(config: &AugmentConfig, access: Option<&Access>, demand: Demand) -> ConnectOptions {
+fn options(
+    config: &AugmentConfig,
+    access: Option<&Access>,
+    imports: Option<&Arc<dyn DeviceImports>>,
+    demand: Demand,
+) -> ConnectOptions {
     let name = access.and_then(Access::server_name);
     let client = access.and_then(Access::data_client);
     ConnectOptions {
@@ -101,5 +113,6 @@ fn options(config: &AugmentConfig, access: Option<&Access>, demand: Demand) -> C
         timeout: Some(config.sessions.link_timeout()),
         staging_buffers: config.parts() as usize,
         part_bytes: AugmentConfig::PART_BYTES_USUAL,
+        imports: imports.cloned(),
     }
 }

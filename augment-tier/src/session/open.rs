@@ -63,8 +63,7 @@ impl Session {
         let fields = fields.with_extra_fields(&hello.recipe.extra_fields())?;
         let plans = plans(&worker, &hello).await?;
         let datasets = open_datasets(&worker, &hello).await?;
-        let link::Chosen { link, refused } =
-            link::connect(&worker.config, &worker.access, &hello, exchange).await?;
+        let link::Chosen { link, refused } = link::connect(&worker, &hello, exchange).await?;
         let welcome = SessionWelcome {
             wire_version: WIRE_VERSION,
             worker: worker.name.clone(),

@@ -99,7 +99,7 @@ impl DeviceConfig {
             let rule = "has cards write to a GPU: name it in receiver.device, or leave this out";
             return wrong("gpudirect", on(), rule);
         }
-        if !links.iter().any(|kind| kind.facts().takes_device_slots) {
+        if !links.iter().any(|kind| kind.facts().writes_by_card()) {
             let rule =
                 "needs a link in receiver.links that writes to a GPU's memory, as \"rdma\" does";
             return wrong("gpudirect", on(), rule);
@@ -123,7 +123,7 @@ mod tests {
         let all = ["shm", "rdma", "tcp"];
         let said = refusal("cpu", &all, GpuDirect::On).expect("a refusal");
         assert!(said.starts_with("receiver.gpudirect is \"on\"") && said.contains("device"));
-        for links in [&["tcp"][..], &["ucx", "tcp"], &["shm"]] {
+        for links in [&["tcp"][..], &["ucx", "tcp"], &["shm"], &["cuda"]] {
             let said = refusal("cuda:0", links, GpuDirect::On).expect("a refusal");
             assert!(said.contains("receiver.links") && said.contains("\"rdma\""), "{said}");
             assert_eq!(refusal("cuda:0", links, GpuDirect::Auto), None);

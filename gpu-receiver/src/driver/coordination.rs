@@ -133,7 +133,7 @@ impl Driver {
     pub(super) fn on_path_gone(&mut self, peer: PeerId, kind: LinkKind, reason: &str) {
         if self.sessions.on_path_gone(peer, kind, reason) {
             self.end_session(peer);
-            self.in_flight.on_gone(peer);
+            self.in_flight.on_gone(peer, kind);
         }
     }
 

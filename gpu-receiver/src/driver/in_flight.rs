@@ -177,8 +177,11 @@ impl InFlight {
         self.ledger.on_quiet(peer, lease);
     }
 
-    pub(super) fn on_gone(&mut self, peer: PeerId) {
-        self.ledger.on_gone(peer);
+    pub(super) fn on_gone(&mut self, peer: PeerId, link: LinkKind) {
+        let open = self.ledger.on_gone(peer);
+        if link.facts().may_write_after_gone {
+            self.slots.taint(open);
+        }
     }
 
     /// Compares a part with its checksum.
@@ -190,7 +193,10 @@ impl InFlight {
         checksum: u64,
     ) -> CpuWork {
         let lease = place.lease;
-        let slot = self.slots.slot(place.slot);
+        let Some(slot) = self.slots.slot_still(place.slot) else {
+            // Nobody wants the part any more, or its slot would be in use.
+            return Box::new(move || Outcome::Verified(lease, Ok(false)));
+        };
         let memory = Arc::clone(&slot.memory);
         let twin = slot.device.clone().filter(|_| landing == Landing::Device);
         let regions = Arc::clone(&place.regions);

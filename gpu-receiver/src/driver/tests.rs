@@ -83,6 +83,7 @@ fn make_at(config: &ReceiverConfig, host: Option<HostLink>) -> (Driver, DriverHa
         shared: false,
         huge_pages: false,
         twins: None,
+        exportable: false,
         gpudirect: GpuDirect::Off,
     };
     let scaling = Scaling::open(config, &recipe, None, START, None).expect("static scales");

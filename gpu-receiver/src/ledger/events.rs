@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use headwater_core::SampleRef;
 use headwater_proto::augment::{Failure, FailureKind, PartDone};
-use headwater_transport::{LeaseId, LinkKind, PeerId};
+use headwater_transport::{LeaseId, LinkKind, PeerId, SlotId};
 
 use super::lease::{Lease, PartName, Taken};
 use super::{Action, Landing, Ledger, Serial, Worker};
@@ -101,13 +101,16 @@ impl Ledger {
         self.actions.push_back(Action::Fail(error));
     }
 
-    /// The link says: no byte of this peer's leases can be written any more.
-    pub fn on_gone(&mut self, peer: PeerId) {
-        for (id, writing) in self.leases_of(peer) {
-            if writing {
-                self.on_writer_closed(id);
-            }
-        }
+    /// The link says: this peer is gone, and with it the last word on its leases. Gives the slots of those that it could
+    /// still write for.
+    pub fn on_gone(&mut self, peer: PeerId) -> Vec<SlotId> {
+        let open = self.leases_of(peer).into_iter().filter(|(_, writing)| *writing);
+        let slots = open.map(|(id, _)| {
+            let slot = self.leases.get(&id).map(|lease| lease.slot);
+            self.on_writer_closed(id);
+            slot
+        });
+        slots.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 
     /// The link says: the bytes of the lease are in its slot, or in the slot's twin.

@@ -209,6 +209,7 @@ impl Receiver {
                 || links.iter().any(|link| link.kind().facts().needs_shared_slots),
             huge_pages: self.config.window.huge_pages,
             twins,
+            exportable: links.iter().any(|link| link.kind().facts().imports_slots),
             gpudirect: self.config.device.gpudirect,
         };
         SlotPool::new(make, links, self.config.window.slots_limit())

@@ -419,6 +419,7 @@ impl Fleet {
             shared: false,
             huge_pages: false,
             twins: None,
+            exportable: false,
             gpudirect: GpuDirect::Off,
         }
     }

@@ -102,6 +102,7 @@ fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
         shared: false,
         huge_pages: false,
         twins,
+        exportable: false,
         gpudirect,
     };
     SlotPool::new(make, vec![Arc::clone(card) as _], limit)
@@ -218,7 +219,8 @@ fn a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream() {
 fn plain_pool(card: &Arc<Card>, other: Option<LinkKind>, limit: usize) -> SlotPool {
     let (shared, huge_pages) = (false, false);
     let (twins, gpudirect) = (None, GpuDirect::Off);
-    let make = SlotMaker { len_bytes: 4096, shared, huge_pages, twins, gpudirect };
+    let exportable = false;
+    let make = SlotMaker { len_bytes: 4096, shared, huge_pages, twins, exportable, gpudirect };
     let rdma: Arc<dyn ReceiverLink> = Arc::clone(card) as _;
     let other = other.map(idle_link);
     SlotPool::new(make, [rdma].into_iter().chain(other).collect(), limit)
@@ -250,4 +252,46 @@ fn a_slot_that_cannot_be_had_later_is_not_missed() {
     let taken: Vec<SlotId> = std::iter::from_fn(|| pool.take().expect("no error")).collect();
     assert_eq!(taken.len(), 3);
     assert!(pool.is_exhausted() && pool.len() == 3);
+}
+
+/// What another process may still write to is not given to another batch, nor is its memory.
+#[test]
+fn a_tainted_slot_is_given_up_when_nobody_reads_it_and_another_takes_its_place() {
+    let card = card_of(9);
+    let mut pool = plain_pool(&card, None, 2);
+    let [lost, other] = [(); 2].map(|()| pool.take().expect("memory").expect("a slot"));
+    let memory = Arc::downgrade(&pool.slot(lost).memory);
+    pool.taint([lost]);
+    assert_eq!(card.known().len(), 2, "whoever reads it reads on");
+    assert!(pool.slot_still(lost).is_some());
+    pool.give_back(lost, &ledger());
+    assert!(pool.slot_still(lost).is_none() && memory.upgrade().is_none(), "it is kept");
+    assert_eq!(card.known().len(), 1, "a worker could hear of it");
+    let new = pool.take().expect("memory").expect("a slot in its place");
+    assert!(new != lost && new != other, "{new:?}");
+    assert!(pool.is_exhausted(), "there are as many as before");
+    pool.give_back(new, &ledger());
+    assert_eq!(pool.take().expect("memory"), Some(new), "the taint was the other's");
+}
+
+#[test]
+fn twins_that_no_driver_exports_are_made_without_and_the_receiver_says_so() {
+    let settings = [("EMULATED_CUDA_FAIL", "cuMemCreate:2:801")];
+    on_a_gpu(
+        "slots::tests::twins_that_no_driver_exports_are_made_without_and_the_receiver_says_so",
+        &settings,
+        || {
+            let exports = |pool: &SlotPool, slot| {
+                pool.slot(slot).device.as_ref().expect("a twin").exports().is_some()
+            };
+            for is_exported in [true, false] {
+                let card = Arc::new(Card { twins_max: 9, ..Card::default() });
+                let mut pool = pool(&card, GpuDirect::Off, 1);
+                pool.make.exportable = true;
+                pool.links.push(idle_link(LinkKind::Tcp));
+                let slot = pool.take().expect("memory").expect("a slot");
+                assert_eq!(exports(&pool, slot), is_exported);
+            }
+        },
+    );
 }

@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
 use cudarc::driver::sys;
 use headwater_core::Region;
-use headwater_transport::SlotMemory;
+use headwater_transport::{SPARE_BYTES, SlotMemory};
 
 use crate::current::Current;
 use crate::error::CudaError;
 use crate::event::Event;
 use crate::expander::Expansion;
+use crate::exportable::ExportableMemory;
 use crate::host_pins;
 use crate::memory::DeviceMemory;
 use crate::uploader::Uploader;
@@ -33,6 +34,8 @@ pub struct DeviceSlot {
     /// The slot, locked in memory and known to the driver while this lives.
     host: Arc<SlotMemory>,
     memory: DeviceMemory,
+    /// The same where other processes can import it.
+    exportable: Option<Arc<ExportableMemory>>,
     len_bytes: u64,
     stream: sys::CUstream,
     /// The end of the last upload.
@@ -127,7 +130,27 @@ impl Uploader {
     ) -> Result<DeviceSlot, CudaError> {
         assert!(len_bytes >= host.len_bytes(), "a twin of {len_bytes} bytes");
         let memory = DeviceMemory::take(self.gpu(), self.allocator(), len_bytes)?;
-        DeviceSlot::new(Arc::clone(self), host, memory, len_bytes)
+        DeviceSlot::new(Arc::clone(self), host, (memory, None), len_bytes)
+    }
+
+    /// The same in memory that other processes of the node can import. A framework's allocator, if any, is not asked: only
+    /// memory that the driver has made for this can be exported.
+    ///
+    /// # Errors
+    /// As for [`Uploader::slot`], or the driver exports no memory.
+    pub fn exportable_slot(
+        self: &Arc<Self>,
+        host: Arc<SlotMemory>,
+        len_bytes: u64,
+    ) -> Result<DeviceSlot, CudaError> {
+        assert!(len_bytes >= host.len_bytes(), "a twin of {len_bytes} bytes");
+        let exportable = ExportableMemory::take(self.gpu(), len_bytes + SPARE_BYTES)?;
+        let exportable = Arc::new(exportable);
+        // SAFETY: the bytes are the GPU's, and nobody's but the slot's, as long as `exportable` lives.
+        let memory = unsafe {
+            DeviceMemory::kept_by(exportable.address(), Box::new(Arc::clone(&exportable)))
+        };
+        DeviceSlot::new(Arc::clone(self), host, (memory, Some(exportable)), len_bytes)
     }
 }
 
@@ -137,7 +160,7 @@ impl DeviceSlot {
     fn new(
         uploader: Arc<Uploader>,
         host: Arc<SlotMemory>,
-        memory: DeviceMemory,
+        (memory, exportable): (DeviceMemory, Option<Arc<ExportableMemory>>),
         len_bytes: u64,
     ) -> Result<Self, CudaError> {
         let failed = |doing| uploader.gpu().failed(doing);
@@ -149,7 +172,7 @@ impl DeviceSlot {
             .map_err(failed("make a stream"))?;
         let (users, made_in) = (Mutex::default(), std::process::id());
         drop(_current);
-        Ok(Self { uploader, host, memory, len_bytes, stream, uploaded, users, made_in })
+        Ok(Self { host, memory, exportable, len_bytes, stream, uploaded, users, made_in, uploader })
     }
 
     /// Number of the GPU.

@@ -8,6 +8,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::Ptx;
+use headwater_transport::GpuUuid;
 
 use crate::compile::compile;
 use crate::cubin_cache::CubinCache;
@@ -58,6 +59,14 @@ impl Gpu {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its name in every process; of a part of a GPU (MIG), that part's.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn uuid(&self) -> Result<GpuUuid, DriverError> {
+        uuid_of(self.context.cu_device())
     }
 
     /// The context.
@@ -119,6 +128,14 @@ impl Gpu {
     pub fn failed(&self, doing: &'static str) -> impl FnOnce(DriverError) -> CudaError + use<> {
         failed(self.ordinal, doing)
     }
+}
+
+/// The name of a device that the driver has given.
+pub(crate) fn uuid_of(device: sys::CUdevice) -> Result<GpuUuid, DriverError> {
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: the place for the answer is ours.
+    unsafe { sys::cuDeviceGetUuid_v2(&mut uuid, device) }.result()?;
+    Ok(GpuUuid(uuid.bytes.map(|byte| byte as u8)))
 }
 
 fn failed(ordinal: u32, doing: &'static str) -> impl FnOnce(DriverError) -> CudaError {

@@ -73,6 +73,11 @@ impl Pins for HostPins {
             }
         }
     }
+
+    /// [`crate::Imports`] gives access to the worker's GPU, and a worker has one.
+    fn reaches_windows(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for Kept {

@@ -63,6 +63,23 @@ pub const DRIVER_FUNCTIONS: &[&str] = &[
 /// Not in drivers before CUDA 12.8, and only needed to time kernels.
 const CLOCK_FUNCTION: &str = "cuEventElapsedTime_v2";
 
+/// What memory is shared with: needed by the cuda link only.
+const SHARING_FUNCTIONS: &[&str] = &[
+    "cuDeviceCanAccessPeer",
+    "cuDeviceGetCount",
+    "cuDeviceGetUuid_v2",
+    "cuMemAddressFree",
+    "cuMemAddressReserve",
+    "cuMemCreate",
+    "cuMemExportToShareableHandle",
+    "cuMemGetAllocationGranularity",
+    "cuMemImportFromShareableHandle",
+    "cuMemMap",
+    "cuMemRelease",
+    "cuMemSetAccess",
+    "cuMemUnmap",
+];
+
 /// Checks that the NVIDIA driver is installed and has every function that is called.
 ///
 /// # Errors
@@ -78,6 +95,15 @@ pub fn check_driver() -> Result<(), DylibError> {
 /// The driver cannot be used, or is older than CUDA 12.8.
 pub fn check_clock() -> Result<(), DylibError> {
     CUDA_DRIVER.open_with(&[CLOCK_FUNCTION]).map(drop)
+}
+
+/// Checks that the driver can share memory with other processes.
+///
+/// # Errors
+/// The driver cannot be used, or lacks a function.
+pub(crate) fn check_sharing() -> Result<(), DylibError> {
+    check_driver()?;
+    CUDA_DRIVER.open_with(SHARING_FUNCTIONS).map(drop)
 }
 
 /// The CUDA release that the driver is made for, as in 12040 for CUDA 12.4; 0 where there is none, or it does not say.

@@ -1,4 +1,4 @@
-//! Copies of a GPU's memory to the host's, on streams that wait for nothing that a trainer has asked
+//! Copies between a GPU's memory and the host's, on streams that wait for nothing that a trainer has asked
 //! its own streams for.
 #![allow(unsafe_code)]
 
@@ -130,6 +130,27 @@ impl Reader {
         let copied = unsafe { self.copied.set(self.stream) }.and_then(|()| self.copied.wait());
         enqueued.and(copied)?;
         Ok(&staging[..len])
+    }
+
+    /// Writes pieces to the GPU's memory, given by their addresses, and waits until it has them.
+    ///
+    /// # Errors
+    /// The GPU fails: some of the pieces may be written later.
+    ///
+    /// # Safety
+    /// The pieces lie in memory that the GPU reaches, and that is there until it has done what it was asked for.
+    pub(crate) unsafe fn write(&mut self, pieces: &[(u64, &[u8])]) -> Result<(), DriverError> {
+        let _current = Current::of(&self.context)?;
+        let enqueue = || {
+            pieces.iter().try_for_each(|&(address, bytes)| {
+                // SAFETY: target by the caller's word; the source is lent until this returns, which is after the copy.
+                unsafe { result::memcpy_htod_async(address, bytes, self.stream) }
+            })
+        };
+        let enqueued = enqueue();
+        // SAFETY: the stream is the reader's own.
+        let copied = unsafe { self.copied.set(self.stream) }.and_then(|()| self.copied.wait());
+        enqueued.and(copied)
     }
 }
 

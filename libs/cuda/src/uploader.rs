@@ -88,6 +88,11 @@ impl Uploader {
         self.peer_writes.get_or_init(|| PeerWrites::of(self.gpu())).clone()
     }
 
+    /// What [`Uploader::check_peer_writes`] found, if it was asked.
+    pub(crate) fn known_peer_writes(&self) -> Option<PeerWrites> {
+        self.peer_writes.get().and_then(|found| found.as_ref().ok().copied())
+    }
+
     pub(crate) fn allocator(&self) -> Option<&dyn DeviceAllocator> {
         self.parts().allocator.as_deref()
     }

@@ -3,5 +3,6 @@
 mod cuda;
 #[path = "../../../tests/support/emulation.rs"]
 mod emulation;
+mod link;
 mod nvcc;
 mod twins;

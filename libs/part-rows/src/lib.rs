@@ -9,7 +9,7 @@ mod device;
 mod slice;
 
 pub use checksum::{joined, part_checksum, row_checksum};
-pub use device::{DeviceRegion, Pins};
+pub use device::{DeviceBytes, DeviceRegion, Pins};
 pub use slice::SliceRow;
 
 /// One sample's row of every region of a part.
@@ -27,6 +27,13 @@ pub trait RowBytes {
     fn device_region(&mut self, _i: usize, _pins: &dyn Pins) -> Option<DeviceRegion> {
         None
     }
+
+    /// A device is about to be asked to write region `i` to where `device_region` said: from here on it may write there
+    /// at any time, until `device_summed`.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    fn device_begins(&mut self, _i: usize) {}
 
     /// Says the checksum of region `i`, which a device has written by itself: XXH3-64.
     ///

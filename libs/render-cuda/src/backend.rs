@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use headwater_core::Recipe;
-use headwater_cuda::{CubinCache, CudaError};
+use headwater_cuda::{CubinCache, CudaError, Imports};
 use headwater_render::backend::{Backend, SampleRenderer};
 use headwater_render::decode::EntryTable;
 use headwater_render::python::PythonModules;
@@ -128,6 +128,12 @@ impl CudaBackend {
         let stream = GpuStream::open(&self.gpu, proof::ARENA_BYTES, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
         CudaRenderer::new(stream)?.decoding(self.decodes).prove()
+    }
+
+    /// What takes memory of receivers' GPUs for this one.
+    #[must_use]
+    pub fn imports(&self) -> Imports {
+        Imports::new(self.gpu.gpu.clone())
     }
 
     /// What its renderers have done so far.

@@ -68,7 +68,10 @@ impl<D: Device> CudaRenderer<D> {
         again.lists.iter().try_for_each(|(place, list)| device.upload(*place, list))?;
         again.launches.iter().try_for_each(|launch| device.launch(launch))?;
         if let Some(direct) = direct {
-            let direct = direct.of_samples(self.load.rows(), &samples);
+            let mut direct = direct.of_samples(self.load.rows(), &samples);
+            if direct.are_in_windows() {
+                direct = direct.begun(job.sinks, |_| true);
+            }
             let bytes = sealed.sums.launch.map_or(0, |_| sums::sums_bytes(again.rows.len()));
             let mut sums = sums::read(device.download_rows(&direct, sealed.sums.at, bytes)?);
             for row in &again.rows {

@@ -79,7 +79,7 @@ pub trait Device: Send {
         None
     }
 
-    /// Writes rows to the host's memory, and then does as [`Device::download`].
+    /// Writes rows to their places, and then does as [`Device::download`].
     ///
     /// # Errors
     /// The device failed, now or before.

@@ -230,24 +230,31 @@ impl<D: Device> CudaRenderer<D> {
         let Some(device) = &mut self.device else { return Ok(()) };
         let rows = (self.load.rows(), sealed.rows.0);
         let pins = device.pins();
-        let direct = pins.and_then(|pins| DirectRows::all(pins, job.recipe, rows, job.sinks));
-        let found = fetch(device, &sealed, results_at, direct.as_ref())?;
+        let summed = sealed.sums.launch.is_some();
+        let all = |pins| DirectRows::all(pins, job.recipe, rows, summed, job.sinks);
+        let direct = pins.and_then(all);
+        let is_late = direct.as_ref().is_some_and(DirectRows::are_in_windows);
+        let found = fetch(device, &sealed, results_at, (direct.as_ref(), is_late))?;
         let amiss = self.coder.batch.amiss(found.results);
         self.tally.decoded(self.coder.batch.decoded(found.results));
         self.coder.keep(found.results);
-        let is_amiss = |row: &Row| amiss.iter().any(|(sample, _)| *sample == row.sample);
-        let mut sums = found.sums.map(sums::read);
         let mut samples = 0;
-        for row in self.load.rows() {
-            let sum = sums.as_mut().and_then(Iterator::next);
-            if is_amiss(row) || matches!(job.outcomes[row.sample], Some(Err(_))) {
-                continue;
+        if let Some(late) = direct.as_ref().filter(|_| is_late) {
+            let sums = found.sums.map(|sums| sums::read(sums).collect()).unwrap_or_default();
+            samples += self.finish_in_windows(job, late, (&amiss, sums))?;
+        } else {
+            let is_amiss = |row: &Row| amiss.iter().any(|(sample, _)| *sample == row.sample);
+            let mut sums = found.sums.map(sums::read);
+            for row in self.load.rows() {
+                let sum = sums.as_mut().and_then(Iterator::next);
+                if is_amiss(row) || matches!(job.outcomes[row.sample], Some(Err(_))) {
+                    continue;
+                }
+                samples += u64::from((row.tensor, row.view) == (0, 0));
+                let bytes = || &found.rows[row.offset as usize..][..row.bytes as usize];
+                deliver(job, row, Left { bytes: direct.is_none().then(bytes), sum });
             }
-            samples += u64::from((row.tensor, row.view) == (0, 0));
-            let bytes = || &found.rows[row.offset as usize..][..row.bytes as usize];
-            deliver(job, row, Left { bytes: direct.is_none().then(bytes), sum });
         }
-        drop(sums);
         samples += self.finish_amiss(job, &sealed, &amiss, direct.as_ref())?;
         self.tally.rendered(samples);
         if direct.is_some() {
@@ -256,6 +263,30 @@ impl<D: Device> CudaRenderer<D> {
         self.load.clear();
         self.coder.batch.clear();
         Ok(())
+    }
+
+    /// Has rows copied to a receiver's GPU, which is given what is known to be final only: those of samples that are
+    /// neither bad nor amiss. How many samples that were.
+    fn finish_in_windows(
+        &mut self,
+        job: &mut Job<'_, '_>,
+        rows: &DirectRows,
+        (amiss, sums): (&[(usize, u64)], Vec<u64>),
+    ) -> Result<u64, DeviceError> {
+        let Some(device) = &mut self.device else { return Ok(0) };
+        let Job { outcomes, sinks, .. } = job;
+        let is_final = |sample: usize| {
+            let is_amiss = amiss.iter().any(|(number, _)| *number == sample);
+            !is_amiss && !matches!(outcomes[sample], Some(Err(_)))
+        };
+        device.download_rows(&rows.begun(sinks, is_final), 0, 0)?;
+        let mut samples = 0;
+        for (row, sum) in self.load.rows().iter().zip(sums).filter(|(row, _)| is_final(row.sample))
+        {
+            samples += u64::from((row.tensor, row.view) == (0, 0));
+            sinks[row.sample].device_summed(row.tensor, row.view, sum);
+        }
+        Ok(samples)
     }
 
     fn make_views(&mut self, sealed: &Sealed) -> Result<(), DeviceError> {
@@ -290,12 +321,13 @@ struct Found<'a> {
     rows: &'a [u8],
 }
 
-/// Waits for all launches, and has rows written to their places, with their checksums, or fetches them.
+/// Waits for all launches, and has rows written to their places, with their checksums, or fetches them. `is_late`: they
+/// are written later, and only checksums are fetched.
 fn fetch<'a>(
     device: &'a mut impl Device,
     sealed: &Sealed,
     results_at: u64,
-    direct: Option<&DirectRows>,
+    (direct, is_late): (Option<&DirectRows>, bool),
 ) -> Result<Found<'a>, DeviceError> {
     let (rows_at, rows_bytes) = sealed.rows;
     let before_rows = rows_at - results_at;
@@ -304,7 +336,8 @@ fn fetch<'a>(
         device.launch(launch)?;
     }
     let found = match direct {
-        Some(rows) => device.download_rows(rows, results_at, before_rows)?,
+        Some(rows) if !is_late => device.download_rows(rows, results_at, before_rows)?,
+        Some(_) => device.download(results_at, before_rows)?,
         None => device.download(results_at, before_rows + rows_bytes)?,
     };
     let (before, rows) = found.split_at(before_rows as usize);

@@ -4,28 +4,28 @@
 //! Where the device can reach the part's memory it writes the rows there by itself; else they come by way of
 //! memory of the device's own.
 
-use std::ptr::NonNull;
-
 use headwater_core::cast::Normalise;
 use headwater_core::{Dtype, Recipe};
-use headwater_part_rows::Pins;
+use headwater_part_rows::{DeviceBytes, Pins};
 use headwater_pixels::ops::amax;
 use headwater_render::{RenderError, ViewSink, check_row};
 
 use super::arena::Row;
 use super::job::Job;
 
-/// A row that a device writes to the host's memory by itself.
+/// A row that a device writes to its place by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirectRow {
     /// Place of its first byte in the arena.
     pub(super) offset: u64,
     /// Where it goes; as many bytes as it has.
-    pub(super) to: NonNull<[u8]>,
+    pub(super) to: DeviceBytes,
+    /// Whose row: number of the sample, tensor, view.
+    pub(super) of: (usize, usize, usize),
 }
 
-/// Rows that a device writes to their sinks by itself: to memory that its own pins have pinned, no two of them to the
-/// same bytes. Until that is done nobody asks the sinks for them, as the sinks are borrowed for the whole of
+/// Rows that a device writes to their sinks by itself: to memory that its own pins have pinned or to a receiver's GPU, no two
+/// of them to the same bytes. Until that is done nobody asks the sinks for them, as the sinks are borrowed for the whole of
 /// `render_all`.
 #[derive(Debug)]
 pub struct DirectRows(Vec<DirectRow>);
@@ -33,12 +33,14 @@ pub struct DirectRows(Vec<DirectRow>);
 // === impl DirectRows ===
 
 impl DirectRows {
-    /// All rows of a load, which lies at `rows_at`, by the pins of the device that has it; `None` where something lies behind elements, or one of them goes
-    /// where the device cannot reach.
+    /// All rows of a load, which lies at `rows_at`, by the pins of the device that has it; `None` where something lies
+    /// behind elements, or one of them goes where the device cannot reach. Rows in a receiver's GPU cannot be summed
+    /// by the host: without `summed` there are none.
     pub(super) fn all(
         pins: &dyn Pins,
         recipe: &Recipe,
         (rows, rows_at): (&[Row], u64),
+        summed: bool,
         sinks: &mut [&mut dyn ViewSink],
     ) -> Option<Self> {
         let is_bare = |dtype| !matches!(dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3);
@@ -48,7 +50,9 @@ impl DirectRows {
         let direct = |row: &Row| {
             let to = sinks[row.sample].device_row(row.tensor, row.view, pins)?;
             let (to, offset) = (to.bytes(), rows_at + row.offset);
-            (to.len() as u64 == row.bytes).then_some(DirectRow { offset, to })
+            let fits = to.len_bytes() == row.bytes && (summed || !in_window(&to));
+            let of = (row.sample, row.tensor, row.view);
+            fits.then_some(DirectRow { offset, to, of })
         };
         rows.iter().map(direct).collect::<Option<_>>().map(Self)
     }
@@ -61,6 +65,24 @@ impl DirectRows {
                 .map(|(_, direct)| *direct)
                 .collect(),
         )
+    }
+
+    /// Whether any lies in a receiver's GPU. Such a row must be final before it is copied.
+    pub(super) fn are_in_windows(&self) -> bool {
+        self.0.iter().any(|row| in_window(&row.to))
+    }
+
+    /// Those of the samples that `is_final` is true of. Their sinks know that they are on their way from here on.
+    pub(super) fn begun(
+        &self,
+        sinks: &mut [&mut dyn ViewSink],
+        is_final: impl Fn(usize) -> bool,
+    ) -> Self {
+        let good: Vec<_> = self.0.iter().copied().filter(|row| is_final(row.of.0)).collect();
+        for &DirectRow { of: (sample, tensor, view), .. } in &good {
+            sinks[sample].device_begins(tensor, view);
+        }
+        Self(good)
     }
 
     pub(super) fn rows(&self) -> &[DirectRow] {
@@ -91,6 +113,10 @@ pub(super) struct Left<'a> {
     pub(super) bytes: Option<&'a [u8]>,
     /// `None` where the host computes it.
     pub(super) sum: Option<u64>,
+}
+
+fn in_window(to: &DeviceBytes) -> bool {
+    matches!(to, DeviceBytes::Window { .. })
 }
 
 /// Hands out a row.

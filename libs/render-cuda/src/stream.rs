@@ -9,7 +9,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUevent_flags};
 use cudarc::driver::{CudaEvent, CudaStream};
 use headwater_cuda::{CudaError, HostPins, Pinned, check_clock, said};
-use headwater_part_rows::Pins;
+use headwater_part_rows::{DeviceBytes, Pins};
 
 use super::device::{Device, DeviceError, JpegError, JpegImage};
 use super::driver::Gpu;
@@ -17,7 +17,7 @@ use super::launch::Launch;
 use super::measure::Stopwatch;
 use super::memory::JpegsOnGpu;
 use super::nvjpeg::{JpegStream, NvJpegSettings, Placed};
-use super::rows::{DirectRow, DirectRows};
+use super::rows::DirectRows;
 
 /// Pinned memory through which a stream's uploads go. Larger ones go in pieces.
 const STAGING_BYTES: usize = 16 << 20;
@@ -167,30 +167,34 @@ impl GpuStream {
         Ok(())
     }
 
-    /// Copies rows to the host's memory: those that lie side by side at both ends as one.
+    /// Copies rows to their places: those that lie side by side at both ends as one.
     fn write_rows(&mut self, rows: &DirectRows) -> Result<(), DriverError> {
         self.gpu.context().bind_to_thread()?;
         let mut rest = rows.rows();
         while let Some((first, others)) = rest.split_first() {
-            let (start, mut bytes) = (first.to.cast::<u8>(), first.to.len());
-            let follows = |row: &DirectRow, bytes: usize| {
-                row.offset == first.offset + bytes as u64
-                    && row.to.cast::<u8>().addr().get() == start.addr().get() + bytes
-            };
+            let (mut last, mut bytes) = (first, first.to.len_bytes());
             rest = others;
-            while let Some((next, others)) =
-                rest.split_first().filter(|(row, _)| follows(row, bytes))
-            {
-                bytes += next.to.len();
-                rest = others;
+            while let Some((next, others)) = rest.split_first().filter(|(row, _)| {
+                row.offset == first.offset + bytes && last.to.is_followed_by(&row.to)
+            }) {
+                bytes += next.to.len_bytes();
+                (last, rest) = (next, others);
             }
+            let from = self.arena + first.offset;
             // SAFETY: the place is within the arena, `download_rows` has checked that. That the memory is there to be
             // written is the word of `DirectRows`, until its caller goes on: `download` waits for the copies' end, and
             // where that cannot be seen the device has failed and copies no more.
             unsafe {
-                let (to, from) = (start.as_ptr().cast::<c_void>(), self.arena + first.offset);
-                let stream = self.stream.cu_stream();
-                sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream).result()?;
+                let (bytes, stream) = (bytes as usize, self.stream.cu_stream());
+                match first.to {
+                    DeviceBytes::Host(to) => {
+                        let to = to.cast::<c_void>().as_ptr();
+                        sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream).result()?;
+                    }
+                    DeviceBytes::Window { address, .. } => {
+                        result::memcpy_dtod_async(address, from, bytes, stream)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -280,7 +284,7 @@ impl Device for GpuStream {
         offset: u64,
         bytes: u64,
     ) -> Result<&[u8], DeviceError> {
-        rows.rows().iter().for_each(|row| self.check(row.offset, row.to.len() as u64));
+        rows.rows().iter().for_each(|row| self.check(row.offset, row.to.len_bytes()));
         self.write_rows(rows).map_err(failed("download rows"))?;
         self.download(offset, bytes)
     }

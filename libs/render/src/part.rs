@@ -294,6 +294,10 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
         self.row.device_region(self.plan.first_region[tensor] + view, pins)
     }
 
+    fn device_begins(&mut self, tensor: usize, view: usize) {
+        self.row.device_begins(self.plan.first_region[tensor] + view);
+    }
+
     fn device_summed(&mut self, tensor: usize, view: usize, sum: u64) {
         self.row.device_summed(self.plan.first_region[tensor] + view, sum);
     }

@@ -92,6 +92,10 @@ pub trait ViewSink {
         None
     }
 
+    /// A device is about to be asked to write the row to where [`ViewSink::device_row`] said: from here on it may, at any
+    /// time, until [`ViewSink::device_summed`].
+    fn device_begins(&mut self, _tensor: usize, _view: usize) {}
+
     /// Says the checksum of the row that a device has written by itself: XXH3-64.
     fn device_summed(&mut self, _tensor: usize, _view: usize, _sum: u64) {}
 

@@ -32,5 +32,8 @@ pub use memory::part::{
 };
 pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 pub use memory::slot::{SlotError, SlotMemory};
-pub use memory::window::{DeviceWindow, Dmabuf};
+pub use memory::window::{
+    DeviceImports, DeviceWindow, Dmabuf, ExportedWindow, ExportsWindow, GpuUuid, ImportedWindow,
+    SPARE_BYTES, WindowHandle,
+};
 pub use metrics::describe_metrics;

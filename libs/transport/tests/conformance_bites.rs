@@ -1,7 +1,7 @@
 //! The suite fails where a behaviour is taken away: each is tried on a link with the fault that it
 //! is there to find. Those of the rdma link stand in rdma.rs, since they need verbs.
 
-use crate::support::{Shm, Tcp};
+use crate::support::{Cuda, Shm, Tcp};
 
 fn tcp() -> Tcp {
     Tcp::default()
@@ -11,8 +11,12 @@ fn shm() -> Shm {
     Shm::default()
 }
 
+fn cuda() -> Cuda {
+    Cuda::default()
+}
+
 crate::bites! {
-    bytes_land_in_their_regions_and_nowhere_else finds tcp() => Shifts, shm() => Flips;
+    bytes_land_in_their_regions_and_nowhere_else finds tcp() => Shifts, shm() => Flips, cuda() => Shifts;
     many_parts_at_once_all_arrive_whole finds tcp() => Flips, shm() => LosesParts;
     one_peers_parts_arrive_in_the_order_of_commits finds tcp() => Reorders;
     two_writers_of_one_part_do_no_harm finds tcp() => Flips, shm() => LosesParts;
@@ -35,6 +39,8 @@ crate::bites! {
     an_abandoned_part_reports_nothing finds tcp() => ReportsBegunParts;
     a_lost_worker_is_gone_and_its_part_is_not_there finds tcp() => LosesGone, shm() => LosesGone;
     nothing_is_written_after_gone finds shm() => OnlySaysGone;
+    a_slot_in_a_gpus_memory_is_written_there finds cuda() => Flips, cuda() => KeepsRemovedSlots;
+    a_place_beyond_a_gpus_memory_is_refused finds cuda() => RepairsPlaces;
     a_worker_that_does_not_listen_writes_nothing_after_gone finds
         tcp() => OnlySaysGone, shm() => OnlySaysGone;
     a_part_on_its_way_writes_nothing_after_gone finds tcp() => OnlySaysGone;

@@ -2,6 +2,7 @@
 //! Cargo.toml names those that need a process of their own, and says why.
 
 mod conformance_bites;
+mod cuda;
 #[path = "../../../tests/support/emulation.rs"]
 mod emulation;
 mod pid_namespaces;

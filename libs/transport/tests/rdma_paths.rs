@@ -114,10 +114,10 @@ fn after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again() {
         let harness = support::Rdma::new(2);
         let mut world = World::new(&harness).await;
         let (slot, memory) = world.add_slot(1 << 16);
-        let (on_gpu, device_slot) = (SlotMemory::private(4096, false), world.slot_id());
-        let window = Arc::new(HostWindow(on_gpu.expect("memory")));
+        let on_gpu = Arc::new(SlotMemory::private(4096, false).expect("memory"));
+        let (window, device_slot) = (HostWindow::new(Arc::clone(&on_gpu)), world.slot_id());
         let slots = world.receiver().takes_device_slots().expect("the rdma link does");
-        slots.add_device_slot(device_slot, Arc::clone(&window) as _).expect("the slot is added");
+        slots.add_device_slot(device_slot, Arc::new(window)).expect("the slot is added");
         let before = world.worker().await;
         let place = world.expect(before.id, slot, &[region(0, 4096)]);
         before.deliver(&place).await.expect("delivered");
@@ -131,7 +131,7 @@ fn after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again() {
             let place = world.expect(after.id, slot, &[region(offset, 1024)]);
             after.deliver(&place).await.expect("delivered");
             assert_eq!(world.next().await, Arrival::Part { peer: after.id, lease: place.lease });
-            let memory = if slot == device_slot { &window.0 } else { &memory };
+            let memory = if slot == device_slot { &on_gpu } else { &memory };
             assert!(slot == late_slot || holds(memory, &place, place.lease));
         }
     });

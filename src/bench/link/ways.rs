@@ -119,10 +119,11 @@ impl Eq for Way {}
 // === impl Route ===
 
 impl Route {
-    /// All, encrypted ones beside the plain ones.
+    /// All whose slots may be in the host's memory, encrypted ones beside the plain ones.
     pub(super) fn all() -> Vec<Self> {
         let plain = |kind| Self { kind, encrypted: false };
-        let routes = LinkKind::ALL.into_iter().flat_map(|kind| {
+        let measured = LinkKind::ALL.into_iter().filter(|kind| !kind.facts().imports_slots);
+        let routes = measured.flat_map(|kind| {
             let facts = kind.facts();
             let encrypts = facts.keeps_private && !facts.is_within_host;
             [plain(kind)].into_iter().chain(encrypts.then_some(Self { kind, encrypted: true }))

@@ -37,7 +37,8 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
     };
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
     let named = |kind: LinkKind| receiver.links.iter().any(|link| link == kind.name());
-    for kind in LinkKind::ALL {
+    // Slots of this are in the host's memory.
+    for kind in LinkKind::ALL.into_iter().filter(|kind| !kind.facts().imports_slots) {
         let supersedes =
             |opened: &&Opened| kind.facts().superseded_by.contains(&opened.link.kind());
         if let Some(better) = opened.iter().find(supersedes).filter(|_| !named(kind)) {

@@ -325,6 +325,22 @@ fn forgotten_batches_are_withdrawn_and_their_slot_waits_for_its_writers() {
     assert!(actions(&mut ledger).is_empty());
 }
 
+/// A GPU may outlive its process: slots that it may still write to are not used again.
+#[test]
+fn a_worker_that_is_gone_names_the_slots_of_the_leases_that_it_could_write_for() {
+    let (mut ledger, first, _) = hedged();
+    assert_eq!(ledger.on_gone(A), [SLOT]);
+    assert_eq!(ledger.on_gone(A), [], "it is gone already");
+    ledger.on_arrived(B, first, Landing::Device, ms(50));
+    assert_eq!(ledger.on_gone(B), [SLOT], "the lease was another's");
+
+    let (mut ledger, first, second) = hedged();
+    ledger.on_arrived(A, first, Landing::Device, ms(50));
+    assert_eq!(ledger.on_gone(A), [], "all its bytes are there");
+    ledger.on_quiet(B, second);
+    assert_eq!(ledger.on_gone(B), [], "it writes no more");
+}
+
 #[test]
 fn a_word_on_anothers_lease_is_not_heard() {
     let mut ledger = ledger();

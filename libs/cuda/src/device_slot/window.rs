@@ -4,10 +4,13 @@ use std::fmt;
 
 use headwater_core::Region;
 use headwater_part_rows::{part_checksum, row_checksum};
-use headwater_transport::{DeviceWindow, Dmabuf};
+use headwater_transport::{
+    DeviceWindow, Dmabuf, ExportedWindow, ExportsWindow, SPARE_BYTES, WindowHandle,
+};
 
 use super::DeviceSlot;
 use crate::error::CudaError;
+use crate::gpu::said;
 
 /// Bytes that are copied back at a time, or a row of a part where that is longer.
 const CHUNK_BYTES: u64 = 8 << 20;
@@ -44,6 +47,45 @@ unsafe impl DeviceWindow for DeviceSlot {
         }
         let settled = self.settle_writes();
         settled.and_then(|()| self.copied_back(region)).map_err(|error| error.to_string())
+    }
+
+    fn exports(&self) -> Option<&dyn ExportsWindow> {
+        self.exportable.as_ref().map(|_| self as &dyn ExportsWindow)
+    }
+}
+
+impl ExportsWindow for DeviceSlot {
+    fn export(&self) -> Result<ExportedWindow, String> {
+        let exportable = self.exportable.as_ref().ok_or("its memory is not made to be exported")?;
+        Ok(ExportedWindow {
+            gpu: exportable.gpu(),
+            len_bytes: DeviceWindow::len_bytes(self),
+            whole_bytes: exportable.len_bytes(),
+            handle: WindowHandle::File(exportable.export()?),
+        })
+    }
+
+    /// Behind what the GPU makes of the slot's levels.
+    fn spare_at(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn write_spare(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), String> {
+        let at = self.spare(offset_bytes, bytes.len() as u64)?;
+        // SAFETY: the place lies in the spare bytes, which `self` keeps.
+        let written =
+            self.uploader.readers().with(|copier| unsafe { copier.write(&[(at, bytes)]) });
+        written.map_err(said)
+    }
+
+    fn read_spare(&self, offset_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, String> {
+        let piece = (self.spare(offset_bytes, len_bytes)?, len_bytes as usize);
+        // SAFETY: as above.
+        let read = self
+            .uploader
+            .readers()
+            .with(|copier| unsafe { copier.copy(&[piece]) }.map(<[u8]>::to_vec));
+        read.map_err(said)
     }
 }
 
@@ -101,9 +143,19 @@ impl DeviceSlot {
 
     /// Makes what cards have written, and said so, be seen by all that the GPU is asked for after this.
     pub(super) fn settle_writes(&self) -> Result<(), CudaError> {
-        let peer_writes = self.uploader.peer_writes()?;
+        // Unless it was asked for, no card writes; what another process's GPU has copied is there when it says so.
+        let Some(peer_writes) = self.uploader.known_peer_writes() else { return Ok(()) };
         let gpu = self.uploader.gpu();
         peer_writes.settle(gpu).map_err(gpu.failed("see what network cards have written to it"))
+    }
+
+    /// Where some of the spare bytes lie.
+    fn spare(&self, offset_bytes: u64, len_bytes: u64) -> Result<u64, String> {
+        let end = offset_bytes.checked_add(len_bytes);
+        if self.exportable.is_none() || end.is_none_or(|end| end > SPARE_BYTES) {
+            return Err(format!("{len_bytes} bytes from {offset_bytes} on are no spare bytes"));
+        }
+        Ok(self.memory.address() + self.len_bytes + offset_bytes)
     }
 
     pub(super) fn copied_back(&self, region: Region) -> Result<Vec<u8>, CudaError> {

@@ -21,13 +21,14 @@ use tokio::sync::mpsc;
 use crate::link::contract::{ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
 use crate::memory::slot::SlotMemory;
+use crate::memory::window::DeviceWindow;
 
 pub use death::*;
 pub use delivery::*;
 pub use device::*;
 pub use limits::*;
 pub use refusal::*;
-pub use window::HostWindow;
+pub use window::{HostImports, HostWindow};
 pub use withdrawal::*;
 pub use world::{HERE, Peer, World, fill, holds, pattern, region};
 
@@ -46,6 +47,11 @@ pub trait Harness: Send + Sync {
 
     /// Memory for a slot of this kind of link.
     fn slot(&self, len_bytes: u64) -> Arc<SlotMemory>;
+
+    /// The memory of [`Harness::slot`] as one of a GPU, for a link that knows no other; `None`: it is the host's.
+    fn window(&self, _memory: &Arc<SlotMemory>) -> Option<Arc<dyn DeviceWindow>> {
+        None
+    }
 
     /// Buffers that one worker link gives out at a time; `None` where a buffer is the slot itself.
     fn buffers(&self) -> Option<usize>;

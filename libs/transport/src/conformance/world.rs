@@ -117,8 +117,20 @@ impl<'a> World<'a> {
         let id = self.slot_id();
         let memory = self.harness.slot(len_bytes);
         memory.copy_from(region(0, len_bytes), &vec![UNTOUCHED; len_bytes as usize]);
-        self.receiver().add_slot(id, Arc::clone(&memory)).expect("the slot is added");
+        let added = match self.harness.window(&memory) {
+            Some(window) => {
+                let slots = self.receiver().takes_device_slots().expect("it takes no others");
+                slots.add_device_slot(id, window)
+            }
+            None => self.receiver().add_slot(id, Arc::clone(&memory)),
+        };
+        added.expect("the slot is added");
         (id, memory)
+    }
+
+    /// Whether all slots of this link lie in a GPU's memory.
+    pub(super) fn knows_no_others(&self) -> bool {
+        self.harness.window(&self.harness.slot(1)).is_some()
     }
 
     /// An admission that nobody has used.

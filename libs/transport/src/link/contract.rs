@@ -30,7 +30,8 @@ use crate::memory::window::DeviceWindow;
 /// **Withdrawal.** After `withdraw` the lease's `Part` may still come (it was on its way), but a
 /// late part is never written over a slot once `Quiet` was said.
 ///
-/// **Death.** `drop_peer` tears the path down and ends in `Gone`; so does the worker's death.
+/// **Death.** `drop_peer` tears the path down and ends in `Gone`; so does the worker's death. What `Gone`
+/// proves is said at [`crate::Arrival::Gone`].
 pub trait ReceiverLink: Send + Sync + 'static {
     /// Which link.
     fn kind(&self) -> LinkKind;

@@ -52,7 +52,9 @@ pub enum Arrival {
         lease: LeaseId,
     },
     /// The data path is gone, and with it every writer of this peer: no byte of any of its
-    /// leases can be written from here on. Reported once; nothing follows for the peer.
+    /// leases can be written from here on. Reported once; nothing follows for the peer. Of a link
+    /// whose facts say `may_write_after_gone` a GPU may still write, with final bytes, to slots of
+    /// leases that were open: they must not be used again.
     Gone {
         /// Who is gone.
         peer: PeerId,

@@ -16,10 +16,10 @@ const ANY_PORT_OF_HOST: &str = "127.0.0.1:0";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinksConfig {
-    /// Folder for the `shm` link's socket; empty: an abstract socket, which needs no folder.
+    /// Folder for the sockets of the `shm` and `cuda` links; empty: abstract sockets, which need no folder.
     pub shm_socket_dir: PathBuf,
-    /// Numbers of the users whose processes the `shm` link accepts at the other end, in addition to this process's
-    /// own and root.
+    /// Numbers of the users whose processes the `shm` and `cuda` links accept at the other end, in addition to this
+    /// process's own and root.
     pub shm_allow_uids: Vec<u32>,
     /// Address that a receiver's `tcp` link listens on; `[::]`: all addresses, including IPv4; port 0: any
     /// free port.

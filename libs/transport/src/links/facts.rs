@@ -37,6 +37,11 @@ pub struct LinkFacts {
     pub needs_shared_slots: bool,
     /// Slots may be in a GPU's memory.
     pub takes_device_slots: bool,
+    /// Slots must be, and workers import them: a GPU's memory must be made to be exported.
+    pub imports_slots: bool,
+    /// A GPU of a worker that was killed may go on writing to slots that it had leases on when it went. A slot with such
+    /// a lease must not be used again: it must be made anew.
+    pub may_write_after_gone: bool,
     /// It is not available without an RDMA card.
     pub needs_card: bool,
     /// Links that use the same cards: where one of them is offered before it, it is not offered. It would register
@@ -101,6 +106,12 @@ pub struct Tuned {
 // === impl LinkFacts ===
 
 impl LinkFacts {
+    /// Whether a network card may write to slots in a GPU's memory (`receiver.gpudirect`).
+    #[must_use]
+    pub fn writes_by_card(&self) -> bool {
+        self.takes_device_slots && !self.imports_slots
+    }
+
     /// Those of a link that the program was built without.
     pub(super) const ABSENT: Self = Self {
         is_usual: false,
@@ -111,6 +122,8 @@ impl LinkFacts {
         renders_in_slot: false,
         needs_shared_slots: false,
         takes_device_slots: false,
+        imports_slots: false,
+        may_write_after_gone: false,
         needs_card: false,
         superseded_by: &[],
         port: None,

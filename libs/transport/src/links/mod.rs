@@ -5,7 +5,9 @@
 mod tables;
 
 mod config;
+pub mod cuda;
 mod facts;
+pub(crate) mod local;
 mod options;
 #[cfg(feature = "rdma")]
 pub mod rdma;
@@ -30,6 +32,7 @@ pub use options::{ConnectOptions, ListenOptions};
 pub use reference::{Figures, Moved, Reference, ReferenceRun, Workload};
 
 links! {
+    Cuda(cuda::Cuda) = "cuda",
     Shm(shm::Shm) = "shm",
     #[cfg(feature = "rdma")]
     Rdma(rdma::Rdma) = "rdma",

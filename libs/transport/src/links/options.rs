@@ -1,6 +1,9 @@
 //! What both ends of a link are made with, whichever link it is.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::memory::window::DeviceImports;
 
 use super::config::LinksConfig;
 use super::facts::Demand;
@@ -44,6 +47,8 @@ pub struct ConnectOptions {
     pub staging_buffers: usize,
     /// Bytes that one buffer is thought to need: the limit of locked memory is compared with it.
     pub part_bytes: u64,
+    /// What takes memory of receivers' GPUs; `None`: the worker has no GPU.
+    pub imports: Option<Arc<dyn DeviceImports>>,
 }
 
 // === impl ConnectOptions ===
@@ -58,6 +63,7 @@ impl Default for ConnectOptions {
             timeout: None,
             staging_buffers: STAGING_BUFFERS,
             part_bytes: 0,
+            imports: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Memory a worker renders one part in.
 
+mod device;
 mod rows;
 mod whole;
 
@@ -14,6 +15,7 @@ use headwater_part_rows::{part_checksum, row_checksum};
 use super::mapping::Mapping;
 use super::place::{self, LeaseId, PartPlace, PlaceError};
 
+pub(crate) use device::DevicePart;
 pub use rows::{PartRow, RowDraft, RowMemory, WrittenRow};
 pub use whole::{PartMemory, WholePart};
 
@@ -38,6 +40,8 @@ pub struct PartBuffer {
     _memory: Arc<Mapping>,
     /// Whether that is the receiver's memory.
     is_in_slot: bool,
+    /// Where devices may write the regions by themselves: a slot in a receiver's GPU.
+    device: Option<DevicePart>,
     keeper: Box<dyn Keeper>,
 }
 
@@ -62,7 +66,7 @@ impl PartBuffer {
     ) -> Result<Self, PlaceError> {
         let starts = starts(&memory, &place, place.regions.iter().copied())?;
         let keeper = Box::new(keeper);
-        Ok(Self { place, starts, _memory: memory, is_in_slot: true, keeper })
+        Ok(Self { place, starts, _memory: memory, is_in_slot: true, device: None, keeper })
     }
 
     /// A buffer in staging memory, regions one after another. `keeper` is the word that no other
@@ -77,7 +81,21 @@ impl PartBuffer {
     ) -> Result<Self, PlaceError> {
         let starts = packed(&place, &memory)?;
         let keeper = Box::new(keeper);
-        Ok(Self { place, starts, _memory: memory, is_in_slot: false, keeper })
+        Ok(Self { place, starts, _memory: memory, is_in_slot: false, device: None, keeper })
+    }
+
+    /// The same, for a slot in a receiver's GPU: a device of this worker may write rows there by itself.
+    ///
+    /// # Errors
+    /// As for [`PartBuffer::in_staging`].
+    pub(crate) fn beside_device(
+        place: PartPlace,
+        memory: Arc<Mapping>,
+        device: DevicePart,
+        keeper: impl Keeper,
+    ) -> Result<Self, PlaceError> {
+        let part = Self::in_staging(place, memory, keeper)?;
+        Ok(Self { device: Some(device), ..part })
     }
 
     /// What a link keeps with this part, if it is that link's.

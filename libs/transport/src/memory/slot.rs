@@ -120,6 +120,16 @@ impl SlotMemory {
         Ok(Self { mapping, file: None, is_foreign: true, is_spoilt: false.into() })
     }
 
+    /// The pages of a GPU that is emulated, for tests: what its driver reads and writes, seen without the driver.
+    ///
+    /// # Errors
+    /// They cannot be mapped.
+    #[cfg(feature = "conformance")]
+    pub fn of_device_pages(file: &OwnedFd, len_bytes: u64) -> io::Result<Self> {
+        let mapping = Mapping::of_file(file, len_bytes)?;
+        Ok(Self { mapping, file: None, is_foreign: false, is_spoilt: false.into() })
+    }
+
     /// Forgets what was written to a slot of another process: it shows what that process writes. Where that cannot be,
     /// it is spoilt.
     pub fn forget_writes(&self) {

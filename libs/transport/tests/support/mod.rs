@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_transport::conformance::Harness;
+use headwater_transport::conformance::{Harness, HostImports, HostWindow};
+use headwater_transport::links::cuda::{self, CudaConnect, CudaListen};
 use headwater_transport::links::rdma::{self, RdmaConnect, RdmaListen};
 use headwater_transport::links::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::links::tcp::{self, TcpConnect, TcpListen};
 use headwater_transport::links::ucx::{self, UcxConnect, UcxListen};
 use headwater_transport::{
-    Arrival, Exchange, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, SlotMemory,
-    WorkerLink,
+    Arrival, DeviceWindow, Exchange, LinkError, LinkKind, LinkOffer, ReceiverLink, SPARE_BYTES,
+    SessionKey, SlotMemory, WorkerLink,
 };
 use tokio::sync::mpsc;
 
@@ -103,6 +104,60 @@ impl Harness for Tcp {
 
     fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
         Arc::new(SlotMemory::private(len_bytes, false).expect("memory"))
+    }
+
+    fn buffers(&self) -> Option<usize> {
+        Some(self.connect.staging_buffers)
+    }
+}
+
+/// Both ends on memory of the host that stands for a GPU's. `libs/cuda` runs the suite on a driver.
+#[derive(Debug)]
+pub(crate) struct Cuda {
+    pub(crate) listen: CudaListen,
+    pub(crate) connect: CudaConnect,
+}
+
+impl Default for Cuda {
+    fn default() -> Self {
+        Self::with(HostImports::default())
+    }
+}
+
+impl Cuda {
+    pub(crate) fn with(imports: HostImports) -> Self {
+        let listen = CudaListen::default();
+        let connect = CudaConnect {
+            allow_uids: Vec::new(),
+            handshake_timeout: cuda::DEFAULT_HANDSHAKE_TIMEOUT,
+            staging_buffers: 3,
+            imports: Arc::new(imports),
+        };
+        Self { listen, connect }
+    }
+}
+
+#[async_trait]
+impl Harness for Cuda {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        cuda::listen(&self.listen, arrivals).await.expect("a socket")
+    }
+
+    async fn connect(
+        &self,
+        offer: &LinkOffer,
+        key: &SessionKey,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        cuda::connect(offer, key, &self.connect).await
+    }
+
+    fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
+        let memory = SlotMemory::shared(len_bytes + SPARE_BYTES, false);
+        Arc::new(memory.expect("shared memory"))
+    }
+
+    fn window(&self, memory: &Arc<SlotMemory>) -> Option<Arc<dyn DeviceWindow>> {
+        Some(Arc::new(HostWindow::with_spare(Arc::clone(memory))))
     }
 
     fn buffers(&self) -> Option<usize> {

@@ -17,7 +17,7 @@ use super::wire::{Gid, Offer, Path};
 use crate::memory::mapping::Mapping;
 use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
-use crate::memory::window::{DeviceWindow, Dmabuf};
+use crate::memory::window::{DeviceWindow, Dmabuf, ExportsWindow};
 
 /// The emulation's variables.
 const DEVICES: &str = "EMULATED_VERBS_DEVICES";
@@ -318,6 +318,10 @@ unsafe impl DeviceWindow for Window {
 
     fn read(&self, _: headwater_core::Region) -> Result<Vec<u8>, String> {
         Err("no test reads it".into())
+    }
+
+    fn exports(&self) -> Option<&dyn ExportsWindow> {
+        None
     }
 }
 

@@ -28,11 +28,9 @@ use crate::links::{
     CardPort, ConnectOptions, Link, LinkFacts, LinksConfig, ListenOptions, Reference,
 };
 
-mod channel;
 mod choices;
 mod receiver;
 mod slot;
-mod users;
 pub(crate) mod wire;
 mod worker;
 
@@ -79,6 +77,8 @@ const FACTS: LinkFacts = LinkFacts {
     renders_in_slot: true,
     needs_shared_slots: true,
     takes_device_slots: false,
+    imports_slots: false,
+    may_write_after_gone: false,
     needs_card: false,
     superseded_by: &[],
     port: None,

@@ -1,86 +1,16 @@
-//! How a connection of the shm socket begins, one packet each way; little-endian. What follows is in
-//! `link::messages`; docs/wire-format.md has the table.
+//! What is the shm link's own of what goes over its socket; docs/wire-format.md has the table.
 
 /// Version of what goes over the socket; both ends must have the same.
 pub(crate) const VERSION: u16 = 2;
 
-/// No packet is longer.
-pub(crate) const MAX_PACKET_BYTES: usize = 256;
-
-const MAGIC: [u8; 4] = *b"HWSM";
-/// Begins a refusal, and no message.
-const REFUSED: u8 = 0;
-
-/// A worker's first packet: who is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
-    pub(crate) version: u16,
-    pub(crate) key: [u8; 32],
-}
-
-// === impl Hello ===
-
-impl Hello {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        [&MAGIC[..], &self.version.to_le_bytes(), &self.key].concat()
-    }
-
-    /// `None`: not a worker of this protocol.
-    pub(crate) fn decode(packet: &[u8]) -> Option<Self> {
-        let (version, key) = packet.strip_prefix(&MAGIC)?.split_first_chunk()?;
-        Some(Self { version: u16::from_le_bytes(*version), key: key.try_into().ok()? })
-    }
-}
-
-/// The answer to a hello of a worker that is not let in; others hear `ConnectionAuth`.
-pub(crate) fn encode_refusal(reason: &str) -> Vec<u8> {
-    let end = reason.floor_char_boundary(MAX_PACKET_BYTES - 1);
-    [&[REFUSED], &reason.as_bytes()[..end]].concat()
-}
-
-/// The reason of a refusal; `None`: it is none.
-pub(crate) fn decode_refusal(packet: &[u8]) -> Option<&str> {
-    let (&REFUSED, reason) = packet.split_first()? else { return None };
-    std::str::from_utf8(reason).ok()
-}
+/// Begins a worker's hello.
+pub(crate) const MAGIC: [u8; 4] = *b"HWSM";
 
 /// Takes any bytes for each message of this protocol. Panics where one is taken that is written
 /// otherwise than it was read.
 #[cfg(feature = "conformance")]
 pub(crate) fn take_any(packet: &[u8]) {
-    if let Some(hello) = Hello::decode(packet) {
-        assert_eq!(hello.encode(), packet, "{hello:?}");
-    }
-    // The kernel hands out no longer ones; a longer reason would be cut.
-    let packet = &packet[..packet.len().min(MAX_PACKET_BYTES)];
-    if let Some(reason) = decode_refusal(packet) {
-        assert_eq!(encode_refusal(reason), packet, "{reason:?}");
-    }
+    crate::links::local::hello::take_any(MAGIC, packet);
+    let packet = &packet[..packet.len().min(crate::links::local::hello::MAX_PACKET_BYTES)];
     crate::link::messages::take_any::<u64>(packet);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hello_and_a_refusal_survive_the_wire() {
-        let hello = Hello { version: 7, key: std::array::from_fn(|i| i as u8) };
-        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
-        assert_eq!(decode_refusal(&encode_refusal("no")), Some("no"));
-    }
-
-    #[test]
-    fn foreign_packets_are_neither() {
-        for packet in [&[][..], &[1], b"HWSM", b"GET / HTTP/1.1\r\nHost: headwater", &[9; 38]] {
-            assert_eq!((Hello::decode(packet), decode_refusal(packet)), (None, None));
-        }
-    }
-
-    #[test]
-    fn a_long_reason_is_cut_at_a_character() {
-        let packet = encode_refusal(&"\u{e4}".repeat(1000));
-        assert!(packet.len() <= MAX_PACKET_BYTES);
-        assert!(decode_refusal(&packet).is_some());
-    }
 }

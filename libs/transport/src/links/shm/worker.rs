@@ -6,19 +6,19 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
-use super::channel::Channel;
 use super::choices::ShmConnect;
 use super::slot::Slot;
-use super::users::Users;
-use super::wire::{Hello, MAX_PACKET_BYTES, VERSION, decode_refusal};
+use super::wire::{MAGIC, VERSION};
 use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::messages::{MESSAGES_WAITING_MAX, ToReceiver, ToWorker};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::worker_permits::{ChannelToReceiver, Rendered, Rendering, WorkerPermits};
+use crate::links::local::channel::Channel;
+use crate::links::local::greeting::{greet, let_in};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
-use crate::packets::{Packet, PacketSocket};
+use crate::packets::Packet;
 
 /// Maps slots as the receiver announces them.
 type Permits = WorkerPermits<Arc<Slot>>;
@@ -49,8 +49,15 @@ impl ShmWorker {
         key: &SessionKey,
         config: &ShmConnect,
     ) -> Result<Self, LinkError> {
-        let greet = greet(&offer.address, key, Users::new(&config.allow_uids));
-        let late = |_| LinkKind::Shm.setup("the receiver did not answer in time");
+        let kind = LinkKind::Shm;
+        let greet = async {
+            let hello = (MAGIC, VERSION);
+            let (socket, answer) =
+                greet(kind, &offer.address, hello, key, &config.allow_uids).await?;
+            let_in(kind, ToWorker::<u64>::decode(&answer.bytes), &answer.bytes)?;
+            Ok::<_, LinkError>(Channel::new(kind, socket, MESSAGES_WAITING_MAX))
+        };
+        let late = |_| kind.setup("the receiver did not answer in time");
         let channel =
             tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
         let permits = Arc::new(Permits::new(LinkKind::Shm, Rendered::InSlot));
@@ -145,32 +152,6 @@ impl Session {
             Slot::new(file, len_bytes)
         })?;
         self.permits.on_message(message, &self.channel)
-    }
-}
-
-async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, LinkError> {
-    let kind = LinkKind::Shm;
-    let socket = PacketSocket::connect(name).await.map_err(|error| {
-        kind.setup(format!(
-            "{}: {error}; is the receiver on this host, and can both see the socket (network \
-             namespace, links.shm_socket_dir)?",
-            String::from_utf8_lossy(name)
-        ))
-    })?;
-    // Before it gets the key.
-    let known = users.check(socket.peer_uid(), "links.shm_allow_uids");
-    known.map_err(|reason| kind.setup(format!("the receiver's {reason}")))?;
-    // Where it cannot be sent, the receiver's reason may be there to read all the same.
-    socket.send(&Hello { version: VERSION, key: key.0 }.encode(), None).await.ok();
-    let answer =
-        socket.receive(MAX_PACKET_BYTES).await.map_err(|error| kind.setup(error.to_string()))?;
-    let Some(Packet { bytes, .. }) = answer else {
-        return Err(kind.refused("it closed the connection"));
-    };
-    match (ToWorker::<u64>::decode(&bytes), decode_refusal(&bytes)) {
-        (Some(ToWorker::ConnectionAuth), _) => Ok(Channel::new(socket, MESSAGES_WAITING_MAX)),
-        (_, Some(reason)) => Err(kind.refused(reason)),
-        _ => Err(kind.refused("it answered something else than a receiver's message")),
     }
 }
 

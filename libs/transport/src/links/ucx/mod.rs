@@ -93,6 +93,8 @@ const FACTS: LinkFacts = LinkFacts {
     renders_in_slot: false,
     needs_shared_slots: false,
     takes_device_slots: false,
+    imports_slots: false,
+    may_write_after_gone: false,
     needs_card: false,
     superseded_by: &[LinkKind::Rdma],
     port: Some(PortKind::Card),

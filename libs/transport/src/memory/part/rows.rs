@@ -29,6 +29,8 @@ pub struct RowDraft {
     /// `None` where the row itself is memory of this process.
     own: Option<RowMemory>,
     summed: Summed,
+    /// Of each region.
+    lies: Box<[Lies]>,
 }
 
 /// Memory for rows in the making. It goes from row to row.
@@ -44,6 +46,19 @@ pub struct RowMemory {
 pub struct WrittenRow {
     row: PartRow,
     sum: u64,
+    /// Of each region, whether a device has written it to the slot.
+    on_device: Box<[bool]>,
+}
+
+/// Where a region's row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lies {
+    /// In the part's own memory, or will be.
+    Here,
+    /// On its way to the slot, by a device.
+    UnderWay,
+    /// In the slot.
+    OnDevice,
 }
 
 /// Checksums of a row's regions, as far as they are known.
@@ -78,8 +93,12 @@ impl PartBuffer {
         }
         rows.sort_unstable_by_key(|written| written.row.row);
         let sums: Vec<u64> = rows.iter().map(|written| written.sum).collect();
-        drop(rows);
-        Some((Arc::into_inner(part)?, part_checksum(sums)))
+        let on_device = rows.into_iter().map(|written| written.on_device).collect();
+        let mut part = Arc::into_inner(part)?;
+        if let Some(device) = &mut part.device {
+            device.note_rows(on_device);
+        }
+        Some((part, part_checksum(sums)))
     }
 }
 
@@ -112,7 +131,7 @@ impl PartRow {
             memory.reserve((0..regions).map(|i| self.len_of(i) as u64));
             memory
         });
-        RowDraft { row: self, own, summed }
+        RowDraft { row: self, own, summed, lies: vec![Lies::Here; regions].into() }
     }
 
     /// Start and length of the row of region `i`: valid memory that nothing else in this process reaches while this
@@ -178,7 +197,8 @@ impl RowDraft {
     #[must_use]
     pub fn finish(mut self) -> (WrittenRow, Option<RowMemory>) {
         let sum = self.checksum();
-        let Self { row, own, .. } = self;
+        let Self { row, own, lies, .. } = self;
+        let on_device = lies.iter().map(|lies| *lies == Lies::OnDevice).collect();
         if let Some(RowMemory { bytes, pieces }) = &own {
             for (i, piece) in pieces.iter().enumerate() {
                 let (from, (start, len)) = (&bytes[piece.clone()], row.piece(i));
@@ -188,7 +208,7 @@ impl RowDraft {
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr(), len) };
             }
         }
-        (WrittenRow { row, sum }, own)
+        (WrittenRow { row, sum, on_device }, own)
     }
 
     /// Gives the row back, and the memory where it was taken. No byte of a slot has been written.
@@ -219,6 +239,7 @@ impl RowBytes for RowDraft {
             self.sum(written);
         }
         self.summed.sums[i] = None;
+        self.lies[i] = Lies::Here;
         self.summed.lent = Some(i);
         if let Some(RowMemory { bytes, pieces }) = &mut self.own {
             return &mut bytes[pieces[i].clone()];
@@ -232,6 +253,13 @@ impl RowBytes for RowDraft {
     /// `None` in a slot, too: it is the receiver's, which gives it away when this process has ended, and a device may write
     /// a moment longer. The region's checksum is computed anew afterwards, unless [`RowBytes::device_summed`] says it.
     fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
+        if let Some(device) = self.row.part.device.as_ref().filter(|_| pins.reaches_windows()) {
+            let len_bytes = self.row.len_of(i) as u64;
+            let address = device.start(i) + self.row.row as u64 * len_bytes;
+            // SAFETY: the device reaches what the link has imported, which the part's keeper keeps; the regions were
+            // checked to lie in it, and this is the `row`-th of `rows` equal pieces.
+            return Some(unsafe { DeviceRegion::in_window(address, len_bytes) });
+        }
         if self.own.is_some() || !self.row.part._memory.is_pinned(pins) {
             return None;
         }
@@ -242,9 +270,23 @@ impl RowBytes for RowDraft {
         Some(unsafe { DeviceRegion::new(NonNull::slice_from_raw_parts(start, len)) })
     }
 
+    fn device_begins(&mut self, i: usize) {
+        if let Some(device) = &self.row.part.device {
+            device.begin();
+            self.summed.sums[i] = None;
+            self.lies[i] = Lies::UnderWay;
+        }
+    }
+
     /// The device has computed it from the bytes that it copied from. So whoever compares it with the bytes that arrived checks that copy as well.
     fn device_summed(&mut self, i: usize, sum: u64) {
         self.summed.sums[i] = Some(sum);
+        if let Some(device) =
+            self.row.part.device.as_ref().filter(|_| self.lies[i] == Lies::UnderWay)
+        {
+            device.end();
+            self.lies[i] = Lies::OnDevice;
+        }
     }
 }
 

@@ -72,7 +72,7 @@ impl PartBuffer {
         let place = PartPlace { lease: LeaseId(0), slot: SlotId(0), regions };
         let starts = packed(&place, &mapping)?;
         let keeper = Box::new(lent);
-        Ok(Self { place, starts, _memory: mapping, is_in_slot: false, keeper })
+        Ok(Self { place, starts, _memory: mapping, is_in_slot: false, device: None, keeper })
     }
 
     /// Ends the writing: from here on the bytes are read.
@@ -118,7 +118,7 @@ impl WholePart {
         self.check(&place)?;
         let (starts, memory) = (self.0.starts.clone(), Arc::clone(&self.0._memory));
         let keeper = Box::new(self.clone());
-        Ok(PartBuffer { place, starts, _memory: memory, is_in_slot: false, keeper })
+        Ok(PartBuffer { place, starts, _memory: memory, is_in_slot: false, device: None, keeper })
     }
 
     fn check(&self, place: &PartPlace) -> Result<(), PlaceError> {

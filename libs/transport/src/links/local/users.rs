@@ -7,14 +7,14 @@ const ROOT: u32 = 0;
 
 /// Users that are let in: this process's own, root, and those that the configuration names.
 #[derive(Clone, Debug)]
-pub(super) struct Users {
+pub(crate) struct Users {
     allowed: Vec<u32>,
 }
 
 // === impl Users ===
 
 impl Users {
-    pub(super) fn new(named: &[u32]) -> Self {
+    pub(crate) fn new(named: &[u32]) -> Self {
         let own = rustix::process::geteuid().as_raw();
         Self { allowed: [&[own, ROOT], named].concat() }
     }
@@ -23,7 +23,7 @@ impl Users {
     ///
     /// # Errors
     /// It is not one of them; the sentence for the log and the other end.
-    pub(super) fn check(&self, uid: io::Result<u32>, key: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, uid: io::Result<u32>, key: &str) -> Result<(), String> {
         let uid = uid.map_err(|error| error.to_string())?;
         if self.allowed.contains(&uid) {
             return Ok(());

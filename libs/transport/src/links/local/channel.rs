@@ -2,21 +2,26 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::wire::MAX_PACKET_BYTES;
+use super::hello::MAX_PACKET_BYTES;
 use crate::link::messages::NOT_TAKEN;
 use crate::link::terms::LinkKind;
-use crate::memory::slot::SlotMemory;
 use crate::metrics;
 use crate::packets::{Packet, PacketSocket, is_gone};
+
+/// What has a descriptor that goes with a packet.
+pub(crate) trait Attached: std::fmt::Debug + Send + Sync {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+}
 
 /// Keeps the order of posts: what the socket does not take at once waits in a queue, which holds
 /// no more than the leases and slots that the receiver has open.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     queue: Mutex<Queue>,
     /// Packets that may wait; one more ends the connection.
     waiting_max: usize,
@@ -35,7 +40,7 @@ struct Queue {
 #[derive(Debug)]
 struct Outgoing {
     bytes: Vec<u8>,
-    slot: Option<Arc<SlotMemory>>,
+    attached: Option<Arc<dyn Attached>>,
 }
 
 // === impl Queue ===
@@ -52,8 +57,8 @@ impl Queue {
 
 impl Channel {
     /// `waiting_max` bounds what waits for the other end to read.
-    pub(super) fn new(socket: PacketSocket, waiting_max: usize) -> Self {
-        let gauge = metrics::messages_waiting(LinkKind::Shm);
+    pub(crate) fn new(kind: LinkKind, socket: PacketSocket, waiting_max: usize) -> Self {
+        let gauge = metrics::messages_waiting(kind);
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), gauge });
         let made_in = std::process::id();
         Self { queue, waiting_max, changed: Notify::new(), socket, made_in }
@@ -61,24 +66,24 @@ impl Channel {
 
     /// Sends now if that is possible and says so; otherwise it is sent from within
     /// [`Self::receive`]. A dead socket swallows it: its end is seen by the receiving side.
-    pub(super) fn post(&self, bytes: Vec<u8>, slot: Option<Arc<SlotMemory>>) -> bool {
+    pub(crate) fn post(&self, bytes: Vec<u8>, attached: Option<Arc<dyn Attached>>) -> bool {
         let mut queue = self.lock();
         if queue.waiting.is_empty() {
-            let fd = slot.as_ref().and_then(|memory| memory.file());
+            let fd = attached.as_ref().and_then(|attached| attached.descriptor());
             match self.socket.send_now(&bytes, fd) {
                 Ok(()) => return true,
                 Err(error) if is_gone(&error) => return false,
                 Err(_) => {}
             }
         }
-        queue.change(|waiting| waiting.push_back(Outgoing { bytes, slot }));
+        queue.change(|waiting| waiting.push_back(Outgoing { bytes, attached }));
         drop(queue);
         self.changed.notify_waiters();
         false
     }
 
     /// Resolves when nothing is queued.
-    pub(super) async fn flushed(&self) {
+    pub(crate) async fn flushed(&self) {
         loop {
             let changed = self.changed.notified();
             if self.lock().waiting.is_empty() {
@@ -89,7 +94,7 @@ impl Channel {
     }
 
     /// The next packet, `None` at the end; sends what is queued meanwhile.
-    pub(super) async fn receive(&self) -> io::Result<Option<Packet>> {
+    pub(crate) async fn receive(&self) -> io::Result<Option<Packet>> {
         tokio::select! {
             packet = self.socket.receive(MAX_PACKET_BYTES) => packet,
             error = self.send_queued() => Err(error),
@@ -97,7 +102,7 @@ impl Channel {
     }
 
     /// The other end reads what was sent and then the end of the stream.
-    pub(super) fn end_sending(&self) {
+    pub(crate) fn end_sending(&self) {
         let mut queue = self.lock();
         queue.change(VecDeque::clear);
         self.socket.end_sending();
@@ -106,7 +111,7 @@ impl Channel {
     }
 
     /// Lets go of what is queued, and of whoever waits for it to be sent.
-    pub(super) fn discard_queued(&self) {
+    pub(crate) fn discard_queued(&self) {
         self.lock().change(VecDeque::clear);
         self.changed.notify_waiters();
     }
@@ -119,11 +124,11 @@ impl Channel {
                 return io::Error::other(NOT_TAKEN);
             }
             let next = self.front();
-            let Some((bytes, slot)) = next else {
+            let Some((bytes, attached)) = next else {
                 changed.await;
                 continue;
             };
-            let fd = slot.as_ref().and_then(|memory| memory.file());
+            let fd = attached.as_ref().and_then(|attached| attached.descriptor());
             tokio::select! {
                 sent = self.socket.send(&bytes, fd) => match sent {
                     Err(error) if !is_gone(&error) => return error,
@@ -142,9 +147,9 @@ impl Channel {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn front(&self) -> Option<(Vec<u8>, Option<Arc<SlotMemory>>)> {
+    fn front(&self) -> Option<(Vec<u8>, Option<Arc<dyn Attached>>)> {
         let queue = self.lock();
-        queue.waiting.front().map(|next| (next.bytes.clone(), next.slot.clone()))
+        queue.waiting.front().map(|next| (next.bytes.clone(), next.attached.clone()))
     }
 }
 
@@ -179,7 +184,7 @@ mod tests {
     async fn what_the_system_does_not_take_is_sent_later_and_in_order() {
         let [one, other] = pair();
         set_socket_send_buffer_size(&one, 1).unwrap();
-        let channel = Arc::new(Channel::new(one, 2));
+        let channel = Arc::new(Channel::new(LinkKind::Shm, one, 2));
         let long = vec![1; 50_000];
         assert!(!channel.post(long.clone(), None));
         assert!(!channel.post(b"after it".to_vec(), None));
@@ -199,7 +204,7 @@ mod tests {
     async fn what_the_system_does_not_take_ends_a_channel_however_much_is_posted_meanwhile() {
         let [one, _other] = pair();
         set_socket_send_buffer_size(&one, 1).unwrap();
-        let channel = Channel::new(one, 1000);
+        let channel = Channel::new(LinkKind::Shm, one, 1000);
         assert!(!channel.post(vec![1; 50_000], None));
         let posts = async {
             for _ in 0..100 {
@@ -236,7 +241,7 @@ mod tests {
     async fn a_channel_ends_although_a_forked_process_has_its_descriptor() {
         let [one, other] = pair();
         let _of_the_child = one.as_fd().try_clone_to_owned().unwrap();
-        let channel = Channel::new(one, 1);
+        let channel = Channel::new(LinkKind::Shm, one, 1);
         assert!(channel.post(b"last".to_vec(), None));
         drop(channel);
         let last = other.receive(MAX_PACKET_BYTES).await.unwrap();
