@@ -143,7 +143,7 @@ class _Validation:
     def __init__(self, args: Any, preprocess: Any, captions: _Captions, options: dict[str, Any]) -> None:
         source = _source(args, args.val_data, "--val-data", options)
         recipe = _recipe(preprocess, captions)
-        keywords = {"shuffle_block": 0, "epoch_end": "short_last", "rank": 0, "world_size": 1, "seed": args.seed}
+        keywords = {"shuffle_block": 0, "epoch_end": "short_last", "rank": 0, "world_size": 1, "seed": args.seed, "label_field": ""}
         self._keywords = {**source, "recipe": recipe, "batch_size": args.batch_size, **keywords, **options}
         self._captions = captions
         self._opened: Optional[_Batches] = None
@@ -194,7 +194,7 @@ def _train(args: Any, preprocess: Any, captions: _Captions, options: dict[str, A
         _refuse("--train-data-upsampling-factors", "leave it out, or give weights of datasets: `datasets=[(name, weight), ..]`")
     source = _source(args, args.train_data, "--train-data", options)
     rank, world_size = (args.rank, args.world_size) if args.distributed else (0, 1)
-    keywords: dict[str, Any] = {"rank": rank, "world_size": world_size, "seed": args.seed}
+    keywords: dict[str, Any] = {"rank": rank, "world_size": world_size, "seed": args.seed, "label_field": ""}
     samples = args.train_num_samples or _listed(args.train_data)
     if samples:
         # As open_clip rounds: some samples come twice where the last batch would not be full.
