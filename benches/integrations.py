@@ -58,9 +58,10 @@ def machine():
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--print", action="store_true", help="print the table, and leave the page as it is")
+    arguments.add_argument("--only", choices=NAMES, help="one adapter, printed")
     given = arguments.parse_args()
     table = HEAD
-    for name in NAMES:
+    for name in [given.only] if given.only else NAMES:
         with tempfile.TemporaryDirectory() as scratch:
             for row in rows(name, Path(scratch)):
                 print(row, end="", flush=True)
@@ -69,7 +70,7 @@ def main():
     today = datetime.datetime.now(datetime.timezone.utc).date()
     table += f"\nMeasured on {today} on {machine()}, with Python {sys.version.split()[0]}:\n{versions}.\n"
     print(table.rpartition("\n\n")[2])
-    if not given.print:
+    if not given.print and not given.only:
         PAGE.write_text(FIGURES.sub(lambda _: table, PAGE.read_text()))
 
 

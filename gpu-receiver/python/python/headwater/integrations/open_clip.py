@@ -103,8 +103,8 @@ class _Batches:
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for batch in self.loader:
-            batch = batch.torch()
-            yield batch["images"], self._captions.ids(batch, self._seed)
+            tensors = batch.torch()
+            yield tensors["images"], self._captions.ids(tensors, self._seed)
 
     def __len__(self) -> int:
         return len(self.loader)
