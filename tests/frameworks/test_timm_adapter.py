@@ -71,7 +71,8 @@ def test_without_augmentation_a_photograph_looks_as_upstream_makes_it(create, by
     arguments = {"is_training": True, "no_aug": True, "input_size": size, "interpolation": "random"}
     looks = []
     for kind in figures.KINDS:
-        pairs = [pair for batch in create(by_photograph, kind, **arguments) for pair in zip(*batch)]
+        # A batch is memory of the loader, which has a few: what is kept is copied.
+        pairs = [pair for images, labels in create(by_photograph, kind, **arguments) for pair in zip(images.clone(), labels)]
         looks.append(torch.stack([image for image, _ in sorted(pairs, key=lambda pair: pair[1].item())]))
     assert looks[0].shape == looks[1].shape and (looks[0] - looks[1]).abs().max() < 1e-5
 
