@@ -19,16 +19,16 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 AU_PERCENT = 90.0
-STEPS_IN_EPOCH = 20  # at most
-STEPS = 40  # at least, over all epochs of a run
+STEPS_IN_EPOCH = 16  # at most
+STEPS = 32  # at least, over all epochs of a run
 HEADWATER = "headwater.integrations.dlio.HeadwaterLoader"
 # Files of the dataset, different ones among them if DLIO makes them, the reader of DLIO's side, and the K that a first round begins with.
 WORKLOADS = {
-    "resnet50": (6000, None, "Images", {"dlio": 10, "headwater": 30}),
-    "retinanet": (2400, None, "Images", {"dlio": 5, "headwater": 15}),
-    "unet3d": (2048, 256, "Npz", {"dlio": 30, "headwater": 60}),
-    "cosmoflow": (1024, 64, "Hdf5", {"dlio": 10, "headwater": 30}),
-    "cosmoflow_tfrecord": (1024, 64, None, {"headwater": 30}),
+    "resnet50": (6000, None, "Images", {"dlio": 8, "headwater": 14}),
+    "retinanet": (2400, None, "Images", {"dlio": 4, "headwater": 9}),
+    "unet3d": (2048, 256, "Npz", {"dlio": 20, "headwater": 30}),
+    "cosmoflow": (1024, 64, "Hdf5", {"dlio": 8, "headwater": 8}),
+    "cosmoflow_tfrecord": (1024, 64, None, {"headwater": 8}),
 }
 # Threads of NumPy and of PyTorch would take the cores from the loaders.
 ENVIRONMENT = {

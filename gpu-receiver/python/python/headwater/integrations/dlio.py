@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 from .. import Loader
 from ..errors import ConfigError
 
-BaseDataLoader: Any
 try:
     from dlio_benchmark.data_loader.base_data_loader import BaseDataLoader
     from dlio_benchmark.utils.utility import DLIOMPI
