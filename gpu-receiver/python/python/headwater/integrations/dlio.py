@@ -25,6 +25,7 @@ try:
     from dlio_benchmark.utils.utility import DLIOMPI
 except ModuleNotFoundError:  # Tools that read every module, such as stubtest, do not need it.
     BaseDataLoader = object
+    DLIOMPI = None
 
 __all__ = ["HeadwaterLoader"]
 
