@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import data
@@ -66,8 +67,8 @@ def dlio(overrides, out):
 
             dlio_benchmark.main.main()
             os._exit(0)
-        finally:
-            sys.excepthook(*sys.exc_info()) if sys.exc_info()[0] else None
+        except BaseException:
+            traceback.print_exc()
             os._exit(1)
     _, status = os.waitpid(pid, 0)
     summary = out / "summary.json"
