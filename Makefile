@@ -37,6 +37,7 @@ soak: system
 	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) HEADWATER_CHAOS_DRESS=all $(CARGO) test --test all -- --nocapture --test-threads=1 chaos:: rough_network::
 	HEADWATER_SOAK=1 $(CARGO) test --workspace --lib -- broken_bytes
 	HEADWATER_SOAK=1 $(CARGO) test --test all -- gpu_run::
+	$(CARGO) test --test all -- --ignored cuda_link::
 
 # Control planes of up to 1,000 receivers and 2,000 workers, on virtual time in one thread;
 # HEADWATER_SIMULATION_SEED replays a seed.

@@ -129,6 +129,7 @@ fn a_worker_that_does_not_reach_the_receivers_gpu_takes_the_next_link_and_says_w
 
 /// kill -9, while a GPU has copies to a slot queued that it makes seconds later: they hit no other batch.
 #[test]
+#[ignore = "it waits for the time of a late GPU: make soak runs it"]
 fn a_killed_workers_late_gpu_changes_no_byte_of_a_later_batch() {
     const GHOST_MS: u64 = 15_000;
     let test = "cuda_link::a_killed_workers_late_gpu_changes_no_byte_of_a_later_batch";

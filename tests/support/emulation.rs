@@ -74,7 +74,7 @@ pub(crate) fn run_again(test: &str, libraries: &[&Path], settings: &[(&str, &str
 
 /// Runs the test of this name by a command that starts this program.
 fn run_in(mut command: Command, test: &str) {
-    command.args([test, "--exact", "--nocapture"]).env(MARK, "1");
+    command.args([test, "--exact", "--include-ignored", "--nocapture"]).env(MARK, "1");
     let output = command.output().expect("the test once more");
     let (out, said) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     let passed = String::from_utf8_lossy(out).contains("1 passed");

@@ -43,7 +43,7 @@ impl Imports {
 
     /// Whether this GPU reaches memory of the one of that name.
     fn check(&self, owner: GpuUuid) -> Result<(), String> {
-        let devices = devices().map_err(|error| said(error))?;
+        let devices = devices().map_err(said)?;
         let Some(&(device, _)) = devices.iter().find(|(_, uuid)| *uuid == owner) else {
             let names: Vec<String> = devices.iter().map(|(_, uuid)| uuid.to_string()).collect();
             return Err(format!(

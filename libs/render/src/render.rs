@@ -31,7 +31,6 @@ use crate::decode::{DecodedCache, Decoder, EntryTable, Wanted};
 use crate::error::RenderError;
 pub use aligned_targets::AlignedTargets;
 use caster::Caster;
-pub use placement::Placement;
 use view_pipeline::ViewPipeline;
 
 /// What the draws of a sample follow from, beside the view.

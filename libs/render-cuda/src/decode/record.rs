@@ -220,7 +220,7 @@ mod tests {
                 bytes.as_chunks::<2>().0.iter().map(|entry| u16::from_le_bytes(*entry)).collect();
             let look_up = |window: usize| match entries[window >> SECOND_BITS] {
                 0 => 0,
-                block @ ..256 => entries[usize::from(block) << SECOND_BITS | window % 128],
+                block @ ..256 => entries[(usize::from(block) << SECOND_BITS) | (window % 128)],
                 found => found,
             };
             let (mut next, mut symbols) = (0_usize, code.symbols().iter());

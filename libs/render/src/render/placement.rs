@@ -1,7 +1,7 @@
 //! Where the views of a sample lie in its image.
 
 use headwater_core::Recipe;
-use headwater_core::draw::{Extent, SampleParams, ViewParams};
+use headwater_core::draw::{Extent, Origin, SampleParams, ViewParams};
 use headwater_core::op::Motion;
 
 use super::{GeometryPart, ViewSink, check_row};
@@ -9,13 +9,13 @@ use crate::error::RenderError;
 
 /// A view's place. Places are counted from the top left corner of the top left pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Placement {
+struct Placement {
     /// A place (x, y) of the view shows the place (m0 x + m1 y + m2, m3 x + m4 y + m5) of the image.
-    pub to_image: [f64; 6],
+    to_image: [f64; 6],
     /// Left, top, right and bottom of what the view shows, in pixels of the image.
-    pub corners: [f64; 4],
+    corners: [f64; 4],
     /// Whether left and right, and top and bottom, are exchanged.
-    pub flips: [bool; 2],
+    flips: [bool; 2],
 }
 
 /// A mirrored, scaled and shifted axis: `at * scale + shift`.
@@ -30,8 +30,7 @@ struct Axis {
 impl Placement {
     /// The place of a view of size `extent`. The recipe must have been validated: it has views that move pixels along
     /// the axes only.
-    #[must_use]
-    pub fn of(drawn: &SampleParams, view: &ViewParams, bases: &[Extent], extent: Extent) -> Self {
+    fn of(drawn: &SampleParams, view: &ViewParams, bases: &[Extent], extent: Extent) -> Self {
         let mut axes = [Axis { scale: 1.0, shift: 0.0 }; 2];
         let mut flips = [false; 2];
         follow(view, extent, &mut axes, &mut flips);
@@ -65,14 +64,14 @@ impl Axis {
 /// From places of a view of size `extent` to those of what it was cut out of.
 fn follow(view: &ViewParams, extent: Extent, axes: &mut [Axis; 2], flips: &mut [bool; 2]) {
     let sides = |extent: Extent| [f64::from(extent.width), f64::from(extent.height)];
-    let window = [f64::from(view.window.left), f64::from(view.window.top)];
+    let places = |origin: Origin| [f64::from(origin.left), f64::from(origin.top)];
+    let shift = |axes: &mut [Axis; 2], by: [f64; 2]| {
+        axes.iter_mut().zip(by).for_each(|(axis, by)| *axis = axis.then(1.0, by));
+    };
     // Operations are done to all of the resized box where the view is cut out of that afterwards.
     let painted = sides(if view.cut.is_some() { view.resized } else { extent });
-    let shift_by_window = |axes: &mut [Axis; 2]| {
-        axes.iter_mut().zip(window).for_each(|(axis, by)| *axis = axis.then(1.0, by));
-    };
-    if view.cut.is_some() {
-        shift_by_window(axes);
+    if let Some(cut) = view.cut {
+        shift(axes, places(cut));
     }
     for op in view.ops.iter().rev() {
         let axis = match op.motion() {
@@ -84,12 +83,9 @@ fn follow(view: &ViewParams, extent: Extent, axes: &mut [Axis; 2], flips: &mut [
         axes[axis] = axes[axis].then(-1.0, painted[axis]);
         flips[axis] = !flips[axis];
     }
-    if view.cut.is_none() {
-        shift_by_window(axes);
-    }
+    shift(axes, places(view.window));
     if let Some(padding) = view.padding {
-        let by = [f64::from(padding.left), f64::from(padding.top)];
-        axes.iter_mut().zip(by).for_each(|(axis, by)| *axis = axis.then(1.0, by));
+        shift(axes, [f64::from(padding.left), f64::from(padding.top)]);
         return;
     }
     let (from, to) = (sides(view.resized), sides(view.crop.extent()));

@@ -3,7 +3,8 @@
 
 use headwater_core::recipe::GeometrySpec;
 use headwater_core::{Dtype, Layout, Recipe};
-use headwater_render::{PartPlan, PartSample, PartScales, RenderKey, Renderer, render_part};
+use headwater_render::part::{PartPlan, PartScales, render_part};
+use headwater_render::{PartSample, RenderKey, Renderer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -132,7 +133,7 @@ fn the_pixels_of_a_view_are_those_of_the_places_that_its_geometry_names() {
     let around = |resize: u32| json!({"kind": "center_after_resize", "resize": resize});
     let recipes = [
         custom(64, 80, &[random, around(100), json!({"kind": "resize"})]),
-        custom(64, 80, &[json!({"kind": "random_after_resize", "resize": 90}), around(64)]),
+        custom(64, 80, &[json!({"kind": "random_after_resize", "resize": 90}), around(80)]),
         custom(150, 240, &[padded, json!({"kind": "random"}), json!({"kind": "center"})]),
         // Larger than the image.
         custom(200, 300, &[json!({"kind": "center"})]),

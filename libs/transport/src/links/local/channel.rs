@@ -53,6 +53,9 @@ impl Queue {
     }
 }
 
+/// The bytes of a packet, and what goes with them.
+type Queued = (Vec<u8>, Option<Arc<dyn Attached>>);
+
 // === impl Channel ===
 
 impl Channel {
@@ -147,7 +150,7 @@ impl Channel {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn front(&self) -> Option<(Vec<u8>, Option<Arc<dyn Attached>>)> {
+    fn front(&self) -> Option<Queued> {
         let queue = self.lock();
         queue.waiting.front().map(|next| (next.bytes.clone(), next.attached.clone()))
     }
