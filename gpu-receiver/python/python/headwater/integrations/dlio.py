@@ -38,7 +38,7 @@ class HeadwaterLoader(BaseDataLoader):
     """Serves the files of a DLIO dataset, as DLIO generates and names them, in the formats jpeg, png, npz, hdf5 and tfrecord.
 
     Images are decoded to RGB and resized to a square, as Pillow does it with its bilinear filter: `u8[batch, 3, side, side]`. With
-    `dataset.record_length_resize` the square has that number of bytes, else it has the side of the generated images. Arrays are handed
+    `record_length_resize` the square has that number of bytes, else it has the side of the generated images. Arrays are handed
     out whole: `u8[batch, side, side]` if all records have one size, else a pair of `u8[batch, largest]` and of the sizes, `i64[batch]`.
 
     Batches are PyTorch's tensors under `framework: pytorch`, else NumPy's arrays; they share the memory of the batch. DLIO's
@@ -98,7 +98,7 @@ class HeadwaterLoader(BaseDataLoader):
         stored = str(self._args.storage_type)
         if stored != "local_fs":
             raise ConfigError(
-                f"HeadwaterLoader reads DLIO's files from a file system, and `storage.storage_type` is {stored}: set it to local_fs, or "
+                f"HeadwaterLoader reads DLIO's files from a file system, and DLIO's `storage_type` is {stored}: set it to local_fs, or "
                 "give `storage` and `workers` in `keywords` of a subclass"
             )
         names = self._names()
@@ -170,7 +170,7 @@ class HeadwaterLoader(BaseDataLoader):
         if str(self._args.compression) != "none":
             raise ConfigError(
                 "HeadwaterLoader cannot tell the largest record of compressed files whose records differ in size: set "
-                "`dataset.record_length_stdev` to 0, or `dataset.compression` to none"
+                "DLIO's `record_length_stdev` to 0, or its `compression` to none"
             )
         # Samples of one file have one size, and a file is never smaller than they are.
         return max(os.path.getsize(name) for name in self._names()) // self._args.num_samples_per_file
