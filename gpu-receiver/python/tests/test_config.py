@@ -51,7 +51,7 @@ PRESETS = (
         ({"datasets": "a", "rank": 3, "world_size": 3}, "receiver.rank is 3: must be below receiver.world_size"),
         (
             {"datasets": "a", "links": ["smoke"]},
-            'receiver.links is "smoke": must be one of "shm" "rdma" "ucx" "tcp"',
+            'receiver.links is "smoke": must be one of "cuda" "shm" "rdma" "ucx" "tcp"',
         ),
         ({"datasets": "a", "recipe": "dinov9"}, f"no recipe preset `dinov9`: known are {PRESETS}; did you mean `dinov3`?"),
         (

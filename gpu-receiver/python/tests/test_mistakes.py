@@ -71,12 +71,12 @@ MISTAKES = [
     (
         {"masks": {"kind": "x"}},
         "keyword masks: unknown key `receiver.masks.kind`: known keys of `receiver.masks` are patch, tensor, "
-        "sample_probability, ratio_min, ratio_max",
+        "style, sample_probability, ratio_min, ratio_max, random_circular_shift",
     ),
     (
         {"masks": {"height": 3}},
         "keyword masks: unknown key `receiver.masks.height`: known keys of `receiver.masks` are patch, tensor, "
-        "sample_probability, ratio_min, ratio_max",
+        "style, sample_probability, ratio_min, ratio_max, random_circular_shift",
     ),
     ({"masks": [1]}, "receiver.masks.tensor is `global_crops`: the recipe has no tensor of this name"),
     ({"mixing": 1}, "keyword mixing: `receiver.mixing` is 1: give a table of keys and values"),
@@ -232,7 +232,7 @@ MISTAKES = [
         "keyword epoch_end: `receiver.epoch_end` is `drop`: did you mean `drop_last`? It must be one of "
         "`drop_last`, `short_last`, `exact`, `steps`",
     ),
-    ({"links": "tcpp"}, 'receiver.links is "tcpp": must be one of "shm" "rdma" "ucx" "tcp"'),
+    ({"links": "tcpp"}, 'receiver.links is "tcpp": must be one of "cuda" "shm" "rdma" "ucx" "tcp"'),
     ({"links": 5}, "keyword links: `receiver.links` is 5: give a list"),
     ({"links": [1]}, "keyword links: `receiver.links[0]` is 1: give a string"),
     (
