@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use headwater_cuda::{CudaError, DeviceSlot};
 use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
@@ -11,6 +12,9 @@ use crate::device::DeviceSlots;
 use crate::error::ReceiverError;
 use crate::ledger::Ledger;
 use crate::metrics;
+
+/// A slot that could not be made anew is not tried again for so long.
+const MISSING_PAUSE: Duration = Duration::from_millis(500);
 
 /// All slots of a receiver. A slot is free, in use (being filled or held by the trainer), or
 /// quarantined: given back, but somebody may still write to it, it is still copied to a GPU, or a GPU
@@ -22,6 +26,10 @@ pub(crate) struct SlotPool {
     quarantined: Vec<SlotId>,
     /// A worker that was killed had leases on these over a link whose GPU may write on.
     tainted: BTreeSet<SlotId>,
+    /// Slots that were given up, and that none has taken the place of.
+    missing: usize,
+    /// Until when none is made in the place of those: there was no memory.
+    missing_until: Option<Instant>,
     /// Number of the next one: none is used twice.
     next: u32,
     links: Vec<Arc<dyn ReceiverLink>>,
@@ -97,13 +105,15 @@ impl Slot {
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (tainted, next) = (BTreeSet::new(), 0);
+        let (tainted, missing, missing_until, next) = (BTreeSet::new(), 0, None, 0);
         let (offered, on_device, failed) = (false, Vec::new(), None);
         Self {
             slots,
             free,
             quarantined,
             tainted,
+            missing,
+            missing_until,
             next,
             links,
             offered,
@@ -133,11 +143,28 @@ impl SlotPool {
         if let Some(slot) = self.free.pop() {
             return Ok(Some(slot));
         }
-        if self.slots.len() >= self.limit {
+        if self.slots.len() >= self.limit
+            || self.missing_until.is_some_and(|at| Instant::now() < at)
+        {
             return Ok(None);
         }
         match self.add() {
-            Ok(slot) => Ok(Some(slot)),
+            Ok(slot) => {
+                self.missing = self.missing.saturating_sub(1);
+                self.missing_until = None;
+                Ok(Some(slot))
+            }
+            // The memory of a slot that was given up is free when the last process that has it mapped lets go of it.
+            Err(error @ (ReceiverError::Link(_) | ReceiverError::Device(_)))
+                if self.missing > 0 =>
+            {
+                let is_first = self.missing_until.replace(Instant::now() + MISSING_PAUSE).is_none();
+                if is_first {
+                    let slots = self.slots.len();
+                    tracing::warn!(%error, slots, "a slot that was given up is not replaced yet: tried again");
+                }
+                Ok(None)
+            }
             Err(ReceiverError::Link(error)) if !self.slots.is_empty() => {
                 self.limit = self.slots.len();
                 tracing::warn!(%error, slots = self.limit, "no further slot can be had: no more are made");
@@ -247,7 +274,8 @@ impl SlotPool {
         match added {
             Ok(()) if self.on_device.contains(&kind) => {}
             Ok(()) => self.on_device.push(kind),
-            Err(error) if by_card && self.make.gpudirect == GpuDirect::Auto => {
+            // Later workers know of the slots, and what has arrived in twins must be found there.
+            Err(error) if by_card && self.make.gpudirect == GpuDirect::Auto && !self.offered => {
                 tracing::info!(%error, "the {kind} link writes to the host's memory");
                 self.make.gpudirect = GpuDirect::Off;
                 self.on_device.retain(|on_device| *on_device != kind);
@@ -291,6 +319,7 @@ impl SlotPool {
             "a worker was lost while it could write to this slot by its GPU: the slot is made anew"
         );
         metrics::slot_given_up();
+        self.missing += 1;
         self.links.iter().for_each(|link| link.remove_slot(slot));
         self.slots.remove(&slot);
     }
@@ -334,9 +363,9 @@ impl SlotPool {
         self.slots.len()
     }
 
-    /// Whether every slot there may be is in somebody's hands.
+    /// Whether every slot that can be made now is in somebody's hands.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.free.is_empty() && self.slots.len() >= self.limit
+        self.free.is_empty() && (self.slots.len() >= self.limit || self.missing_until.is_some())
     }
 
     pub(crate) fn quarantined(&self) -> usize {

@@ -1,4 +1,5 @@
 // Memory of the device and pinned memory: the calls themselves.
+#include "handles.h"
 #include "memory.h"
 #include "state.h"
 #include "streams.h"
@@ -86,7 +87,7 @@ API CUresult cuMemHostUnregister(void* start) {
 API CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr start, size_t bytes, int type,
                                            unsigned long long) {
     return call("cuMemGetHandleForAddressRange", Needs::Context, [&] {
-        if (!wants_dmabuf()) return CUDA_ERROR_NOT_SUPPORTED;
+        if (!wants_dmabuf() || is_closed_to_cards(start)) return CUDA_ERROR_NOT_SUPPORTED;
         const int descriptor = type == 1 ? device_descriptor(start, bytes) : -1;
         if (descriptor < 0) return CUDA_ERROR_INVALID_VALUE;
         std::memcpy(handle, &descriptor, sizeof descriptor);

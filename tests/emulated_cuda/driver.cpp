@@ -170,6 +170,7 @@ API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
             }
         switch (attribute) {
             case DMA_BUF_SUPPORTED: *value = wants_dmabuf(); break;
+            case GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
             case GPU_DIRECT_RDMA_SUPPORTED: *value = wants_dmabuf() || wants_peermem(); break;
             // By the host, and needed: CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE.
             case GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS: *value = 1; break;

@@ -24,6 +24,8 @@ struct Handle {
     int pages;
     size_t bytes;
     bool is_exportable;
+    // Whether network cards can be let write to it.
+    bool is_for_cards;
     // Of another process: its bytes are counted there.
     bool is_foreign;
     uint64_t imported;
@@ -78,6 +80,11 @@ void emulated::forget_handles() {
     reserved.clear();
 }
 
+bool emulated::is_closed_to_cards(CUdeviceptr start) {
+    const auto found = mapped.find(start);
+    return found != mapped.end() && !handles.at(found->second).is_for_cards;
+}
+
 API CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp* prop, int) {
     return call("cuMemGetAllocationGranularity", Needs::Init, [&] {
         if (!is_usual(prop)) return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +102,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
         if (!charge_device(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
         const int pages = memfd_create("emulated-device-handle", MFD_CLOEXEC);
         if (pages < 0 || ftruncate(pages, bytes)) fail("no pages for %zu bytes", bytes);
-        *handle = added({pages, bytes, types == POSIX_FILE_DESCRIPTOR, false, 0});
+        *handle = added({pages, bytes, types == POSIX_FILE_DESCRIPTOR, prop->gpu_direct_rdma == 1, false, 0});
         return CUDA_SUCCESS;
     });
 }
@@ -197,7 +204,7 @@ API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle
         uint64_t imported = tell_ghost_of(pages);
         // Another process's, though no ghost looks after it.
         if (!imported) imported = ~uint64_t(0);
-        *handle = added({pages, size_t(status.st_size), false, true, imported});
+        *handle = added({pages, size_t(status.st_size), false, false, true, imported});
         return CUDA_SUCCESS;
     });
 }

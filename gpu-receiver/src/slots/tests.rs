@@ -274,6 +274,48 @@ fn a_tainted_slot_is_given_up_when_nobody_reads_it_and_another_takes_its_place()
     assert_eq!(pool.take().expect("memory"), Some(new), "the taint was the other's");
 }
 
+/// A worker that was killed may keep the memory of a slot for a while after the slot is given up.
+#[test]
+fn a_slot_that_finds_no_memory_when_it_is_made_anew_is_tried_again() {
+    let settings = [("EMULATED_CUDA_FAIL", "cuMemCreate:3:2")];
+    on_a_gpu(
+        "slots::tests::a_slot_that_finds_no_memory_when_it_is_made_anew_is_tried_again",
+        &settings,
+        || {
+            let card = Arc::new(Card { twins_max: 9, ..Card::default() });
+            let mut pool = pool(&card, GpuDirect::Off, 2);
+            pool.make.exportable = true;
+            let [lost, _] = [(); 2].map(|()| pool.take().expect("memory").expect("a slot"));
+            pool.taint([lost]);
+            pool.give_back(lost, &ledger());
+            assert_eq!(pool.take().expect("it waits"), None);
+            assert!(pool.is_exhausted(), "the wait has a cause");
+            assert_eq!(pool.take().expect("it waits"), None, "not tried at every turn");
+            std::thread::sleep(MISSING_PAUSE);
+            assert!(pool.take().expect("memory").is_some());
+            assert!(pool.is_exhausted() && pool.len() == 2);
+        },
+    );
+}
+
+/// Workers know of the slots, and some of what cards have written is in twins.
+#[test]
+fn cards_go_on_writing_to_twins_where_one_that_is_made_anew_cannot_be_registered() {
+    let test = "slots::tests::cards_go_on_writing_to_twins_where_one_that_is_made_anew_cannot_be_registered";
+    on_a_gpu(test, &[DMABUF], || {
+        let card = Arc::new(Card { twins_max: 2, ..Card::default() });
+        let mut pool = pool(&card, GpuDirect::Auto, 2);
+        pool.reserve(2).expect("slots");
+        pool.offer();
+        let [lost, _] = [(); 2].map(|()| pool.take().expect("memory").expect("a slot"));
+        pool.taint([lost]);
+        pool.give_back(lost, &ledger());
+        assert_eq!(pool.take().expect("it waits"), None);
+        assert_eq!(card.known(), ["device"]);
+        assert!(pool.is_written_on_device(LinkKind::Rdma));
+    });
+}
+
 #[test]
 fn twins_that_no_driver_exports_are_made_without_and_the_receiver_says_so() {
     let settings = [("EMULATED_CUDA_FAIL", "cuMemCreate:2:801")];

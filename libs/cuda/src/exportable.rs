@@ -48,6 +48,9 @@ impl ExportableMemory {
                 return Err(refused(format!("the driver says no: {attribute:?}")));
             }
         }
+        // Else no card could write to it where both links are in use.
+        let of_cards =
+            has(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)?;
         let made = || -> Result<Self, DriverError> {
             let prop = sys::CUmemAllocationProp {
                 type_: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -56,7 +59,7 @@ impl ExportableMemory {
                 win32HandleMetaData: std::ptr::null_mut(),
                 allocFlags: sys::CUmemAllocationProp_st__bindgen_ty_1 {
                     compressionType: 0,
-                    gpuDirectRDMACapable: 0,
+                    gpuDirectRDMACapable: u8::from(of_cards != 0),
                     usage: 0,
                     reserved: [0; 4],
                 },

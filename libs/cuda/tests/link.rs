@@ -129,6 +129,23 @@ fn memory_is_the_same_at_both_ends_and_is_given_back() {
     });
 }
 
+/// Where workers import slots, and a network card writes to them, too.
+#[test]
+fn cards_can_write_to_memory_that_is_exported() {
+    let settings = [("EMULATED_CUDA_DMABUF", "1")];
+    on_a_gpu("link::cards_can_write_to_memory_that_is_exported", &settings, || {
+        let (twin, pages) = OnDriver::new().exportable(5000);
+        let dmabuf = twin.dmabuf().expect("a dma-buf");
+        let seen = SlotMemory::of_device_pages(&dmabuf.descriptor, 5000).expect("its pages");
+        Imports::new(Gpu::open(0).expect("the GPU"))
+            .import(twin.export().expect("exported"))
+            .and_then(|imported| imported.write(&[(10, b"worker")]))
+            .expect("written");
+        assert_eq!(seen.read(region(dmabuf.offset_bytes + 10, 6)), b"worker");
+        assert_eq!(pages.read(region(10, 6)), b"worker");
+    });
+}
+
 #[test]
 fn memory_of_a_gpu_that_this_process_does_not_have_is_refused_by_name() {
     let test = "link::memory_of_a_gpu_that_this_process_does_not_have_is_refused_by_name";
@@ -227,5 +244,62 @@ fn a_killed_workers_gpu_writes_late_and_only_to_the_slot_that_was_given_up() {
         }
         assert_eq!(old.read(region(0, 100)), untouched[..100], "beside the part");
         assert_eq!(new.read(region(0, 8192)), untouched, "the new slot was written");
+    });
+}
+
+/// With a receiver that does not wait long for a worker that it has dropped.
+struct Impatient(OnDriver);
+
+#[async_trait]
+impl Harness for Impatient {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        let leave_timeout = Duration::from_millis(100);
+        let config = CudaListen { leave_timeout, ..CudaListen::default() };
+        cuda::listen(&config, arrivals).await.expect("a socket")
+    }
+
+    async fn connect(
+        &self,
+        offer: &LinkOffer,
+        key: &SessionKey,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        self.0.connect(offer, key).await
+    }
+
+    fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
+        self.0.slot(len_bytes)
+    }
+
+    fn window(&self, memory: &Arc<SlotMemory>) -> Option<Arc<dyn DeviceWindow>> {
+        self.0.window(memory)
+    }
+
+    fn buffers(&self) -> Option<usize> {
+        self.0.buffers()
+    }
+}
+
+/// Its slot is made anew as well, so nobody has to wait until it does what it was asked for, or dies.
+#[test]
+fn a_worker_that_was_dropped_and_hangs_counts_as_gone() {
+    let test = "link::a_worker_that_was_dropped_and_hangs_counts_as_gone";
+    if !is_emulated() {
+        return run_again(test, &[driver()], &[]);
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let on = Impatient(OnDriver::new());
+        let mut world = World::new(&on).await;
+        world.add_slot(8192);
+        let peer = headwater_transport::PeerId(5);
+        world.receiver().admit(peer, SessionKey([9; 32]));
+        world.receiver().expect(peer, place());
+        let offer = world.receiver().offer(HERE);
+        let mut worker = stuck_worker(&offer, 60_000);
+        assert_eq!(world.next().await, Arrival::Connected { peer });
+        world.receiver().drop_peer(peer);
+        world.gone(peer).await;
+        assert!(worker.try_wait().expect("a child").is_none(), "it is still there");
+        worker.kill().and_then(|()| worker.wait()).expect("it is killed");
     });
 }

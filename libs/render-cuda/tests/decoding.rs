@@ -230,6 +230,41 @@ fn what_is_found_in_damaged_bits_is_proven_or_left() {
     }
 }
 
+/// Nine ones begin no code of these tables, and what follows them looks like a block.
+#[test]
+fn bits_that_are_no_code_are_taken_for_none() {
+    let dc = [
+        [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0].as_slice(),
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    ];
+    let ac =
+        [[1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0].as_slice(), &[1, 2, 3, 4, 5, 6, 7, 0]];
+    let segment = |marker: u8, body: &[u8]| {
+        let len = (body.len() as u16 + 2).to_be_bytes();
+        [&[0xff, marker][..], &len, body].concat()
+    };
+    let file = |scan: &[u8]| {
+        [
+            vec![0xff, 0xd8],
+            segment(0xdb, &[[0].as_slice(), &[1; 64]].concat()),
+            segment(0xc0, &[8, 0, 8, 0, 8, 1, 1, 0x11, 0]),
+            segment(0xc4, &[[0x00].as_slice(), dc[0], dc[1]].concat()),
+            segment(0xc4, &[[0x10].as_slice(), ac[0], ac[1]].concat()),
+            segment(0xda, &[1, 1, 0, 0, 63, 0]),
+            scan.to_vec(),
+            vec![0xff, 0xd9],
+        ]
+        .concat()
+    };
+    let mut kernels = kernels(Watch::Memory);
+    let recipe = all_pixels((8, 8));
+    // No difference, and the end of the block: what the damaged bits were taken for.
+    let whole = file(&[0b0011_1111, 0b1011_1111]);
+    assert_eq!(check(&mut kernels, &recipe, &[(&whole, &[])], "whole"), 1);
+    let damaged = file(&[0xff, 0x00, 0b1011_1111]);
+    assert_eq!(check(&mut kernels, &recipe, &[(&damaged, &[])], "damaged"), 0);
+}
+
 /// One thread has a segment, and a block of a flat image takes few bits.
 #[test]
 fn a_segment_of_too_many_blocks_is_left_to_the_processor() {

@@ -66,7 +66,8 @@ __device__ __forceinline__ Symbol take_symbol(Bits& bits, const u16* table) {
     const u32 low = __byte_perm(bits.ring[(word + 1) % RING * LANES], 0, 0x0123);
     const u32 window = __funnelshift_l(low, high, bits.at % 32);
     u32 found = table[window >> (32 - FIRST_BITS)];
-    if (found < 256)
+    // 0, no code, is no second-level block: it wraps around.
+    if (found - 1 < 255)
         found = table[(found << SECOND_BITS) + (window >> (32 - FIRST_BITS - SECOND_BITS)) % (1 << SECOND_BITS)];
     const u32 code_bits = found >> 8, size = found & 15;
     const u32 rest = window << code_bits;

@@ -10,6 +10,9 @@ use crate::memory::window::DeviceImports;
 /// Time a connecting worker and a receiver give each other for each step of the beginning.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time that a worker has to let go of the slots after the receiver has dropped it.
+const DEFAULT_LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The receiver's choices.
 #[derive(Clone, Debug)]
 pub struct CudaListen {
@@ -19,6 +22,9 @@ pub struct CudaListen {
     pub allow_uids: Vec<u32>,
     /// Time for a new connection to present its key, and again to show that it reaches the GPU.
     pub handshake_timeout: Duration,
+    /// Time for a worker to let go after it was dropped. One that hangs for longer counts as gone, as one that was
+    /// killed: slots that it had leases on are made anew.
+    pub leave_timeout: Duration,
 }
 
 /// The worker's choices.
@@ -39,7 +45,8 @@ pub struct CudaConnect {
 impl Default for CudaListen {
     fn default() -> Self {
         let handshake_timeout = DEFAULT_HANDSHAKE_TIMEOUT;
-        Self { socket_dir: None, allow_uids: Vec::new(), handshake_timeout }
+        let leave_timeout = DEFAULT_LEAVE_TIMEOUT;
+        Self { socket_dir: None, allow_uids: Vec::new(), handshake_timeout, leave_timeout }
     }
 }
 

@@ -52,6 +52,7 @@ struct Door {
     acceptor: Arc<Acceptor>,
     cells: Cells,
     handshake_timeout: Duration,
+    leave_timeout: Duration,
 }
 
 // === impl CudaReceiver ===
@@ -61,7 +62,7 @@ impl CudaReceiver {
         config: &CudaListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-        let CudaListen { socket_dir, allow_uids, handshake_timeout } = config;
+        let CudaListen { socket_dir, allow_uids, handshake_timeout, leave_timeout } = config;
         let (address, socket) = Address::listen(KIND, socket_dir.as_deref(), allow_uids)?;
         let permits = Arc::new(Permits::new(KIND, false, arrivals));
         let acceptor = Arc::new(Acceptor::new(KIND, allow_uids, *handshake_timeout));
@@ -70,6 +71,7 @@ impl CudaReceiver {
             acceptor: Arc::clone(&acceptor),
             cells: Cells::default(),
             handshake_timeout: *handshake_timeout,
+            leave_timeout: *leave_timeout,
         });
         let serve = move |channel| serve(channel, Arc::clone(&door));
         let task = tokio::spawn(accept_all(socket, acceptor, serve)).abort_handle();
@@ -137,7 +139,12 @@ async fn serve(channel: Channel, door: Arc<Door>) {
     let proven = tokio::time::timeout(door.handshake_timeout, door.prove(peer, &path)).await;
     let proven = proven.unwrap_or_else(|_| Err("it did not answer in time".into()));
     let reason = match proven {
-        Ok(()) if door.permits.stands(peer) => listen_to(KIND, peer, &path.0, &door.permits).await,
+        Ok(()) if door.permits.stands(peer) => {
+            tokio::select! {
+                reason = listen_to(KIND, peer, &path.0, &door.permits) => reason,
+                () = door.hangs(peer) => "it did not let go in time after it was dropped".into(),
+            }
+        }
         Ok(()) => "dropped before it connected".into(),
         Err(reason) => {
             door.acceptor.turn_away(&path.0, &reason);
@@ -150,6 +157,14 @@ async fn serve(channel: Channel, door: Arc<Door>) {
 // === impl Door ===
 
 impl Door {
+    /// Ends when a worker that was dropped has not let go for as long as it may.
+    async fn hangs(&self, peer: PeerId) {
+        while !self.permits.is_leaving(peer) {
+            tokio::time::sleep(self.leave_timeout / 10).await;
+        }
+        tokio::time::sleep(self.leave_timeout).await;
+    }
+
     /// Sees that both ends reach the same bytes of the GPU.
     async fn prove(&self, peer: PeerId, path: &Path) -> Result<(), String> {
         if !self.permits.reached(peer, path) {
