@@ -15,7 +15,7 @@ use headwater_core::{ShardIndex, ShardIndexBuilder};
 use headwater_storage_client::{IndexedShard, Object, ObjectError, OpenShards};
 
 use crate::StorageError;
-use crate::format::{Packed, SampleSink};
+use crate::format::{Packed, SampleSink, unless_it_panics};
 
 /// Writes what a format unpacks.
 pub(crate) struct Writer<'a> {
@@ -57,7 +57,7 @@ impl<'a> Writer<'a> {
         to: &'a mut dyn Write,
     ) -> Result<ShardIndex, StorageError> {
         let mut writer = Self { name, to, index: ShardIndexBuilder::default(), end: 0 };
-        packed.unpack(&mut writer)?;
+        unless_it_panics(|| name.to_owned(), || packed.unpack(&mut writer))?;
         writer.to.flush().map_err(|source| writer.no_room(source))?;
         Ok(writer.index.finish())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use headwater_proto::storage::StorageFailure;
 use tokio::time::{Instant, sleep};
 
 use crate::hedging::Hedging;
@@ -16,7 +17,7 @@ const HEDGE: usize = 1;
 
 /// Asks one node after the other, in the order given, until one answers. With `hedging`, the next is
 /// asked as well when the first takes long: the first good answer counts, and the other one is
-/// dropped. Where all failed, the error of one that failed for good, else the first error.
+/// dropped. Where all failed, the error that tells most (see `worse`).
 ///
 /// # Panics
 /// There is no node.
@@ -78,10 +79,51 @@ where
     Err(failed.expect("a node was asked"))
 }
 
-/// The error that tells more: one that failed for good, else the first.
+/// The error that tells more: one that failed for good, else the first. That a node's copy of a shard is broken says
+/// nothing of the others': as long as one of them may still serve it, it is waited for.
 fn worse(before: Option<StorageClientError>, error: StorageClientError) -> StorageClientError {
-    match before {
-        Some(before) if error.is_retryable() || !before.is_retryable() => before,
-        _ => error,
+    let Some(before) = before else { return error };
+    let is_final = |error: &StorageClientError| {
+        !error.is_retryable() && error.kind() != StorageFailure::ShardBroken
+    };
+    let weight = |error: &StorageClientError| match error.is_retryable() {
+        _ if is_final(error) => 2,
+        true => 1,
+        false => 0,
+    };
+    let (kept, left) =
+        if weight(&error) > weight(&before) { (error, before) } else { (before, error) };
+    if left.kind() == StorageFailure::ShardBroken && kept.is_retryable() {
+        tracing::warn!(error = %left, "a node cannot serve a shard: the others are waited for");
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: StorageFailure) -> StorageClientError {
+        let (node, message) = ("a:1".to_owned(), kind.name().to_owned());
+        StorageClientError::Node { node, kind, message }
+    }
+
+    /// Another copy may be whole, though its node is slow, about to end, or just starting.
+    #[test]
+    fn a_broken_copy_is_final_only_where_no_other_may_come() {
+        use StorageFailure::{Draining, ManifestChanged, ShardAway, ShardBroken};
+        for (first, second, kept) in [
+            (ShardBroken, Draining, Draining),
+            (Draining, ShardBroken, Draining),
+            (ShardBroken, ShardBroken, ShardBroken),
+            (ShardBroken, ManifestChanged, ManifestChanged),
+            (ManifestChanged, ShardBroken, ManifestChanged),
+            (ShardAway, ManifestChanged, ManifestChanged),
+            (ManifestChanged, ShardAway, ManifestChanged),
+            (ShardAway, Draining, ShardAway),
+        ] {
+            let found = worse(Some(error(first)), error(second)).kind();
+            assert_eq!(found, kept, "{first:?}, then {second:?}");
+        }
     }
 }

@@ -29,13 +29,14 @@ impl Storage {
             if !served.is_distant() {
                 return Ok(None);
             }
-            let Opened::InPlace(opened) = served.open_anew()? else { return Ok(None) };
+            let opened = unless_it_panics(|| served.name(), || served.open_anew())?;
+            let Opened::InPlace(opened) = opened else { return Ok(None) };
             match opened.index().digest() == entry.digest {
                 true => Ok(Some(opened)),
                 false => Err(StorageError::ShardChanged { name: served.name() }),
             }
         };
-        match self.on_reader(open).await? {
+        match self.on_reader(move || twice_if_broken(open)).await? {
             Some(opened) => Ok(opened),
             None => self.open_shard(dataset, shard).await,
         }
@@ -76,21 +77,11 @@ impl Storage {
         opened.map_err(StorageError::Opening)
     }
 
-    /// The shard as it is read. What a disk or a network has given wrong once is not held against it.
+    /// The shard as it is read.
     async fn open_now(&self, key: (usize, u32)) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
-        let open = move || {
-            let open = || closing_idle(&storage.inner.open, || storage.open_once(key));
-            match open() {
-                Err(error) if error.kind() == StorageFailure::ShardBroken => {
-                    let error = error.sentence();
-                    tracing::warn!(%error, "a shard cannot be served: it is read once more");
-                    open()
-                }
-                opened => opened,
-            }
-        };
-        self.on_reader(open).await
+        let open = move || closing_idle(&storage.inner.open, || storage.open_once(key));
+        self.on_reader(move || twice_if_broken(open)).await
     }
 
     /// The shard in its place, from the cache, or unpacked. Blocking.
@@ -99,22 +90,31 @@ impl Storage {
         let Dataset { manifest, shards } = &self.inner.datasets[dataset];
         let (entry, served) = (&manifest.shards()[shard], &shards[shard]);
         let changed = || StorageError::ShardChanged { name: served.name() };
-        let open = || {
-            let opened = served.open()?;
-            if let Opened::InPlace(opened) = &opened
-                && opened.index().digest() != entry.digest
-            {
-                return Err(changed());
-            }
-            let cache = self.cache_for(&opened);
-            let is_distant = cache.is_some() && served.is_distant();
-            let (version, sum) = (served.identity(), &|| self.inner.sums.of(served.place()));
-            let known = Known { name: served.name(), entry, version, is_distant, sum };
-            let opened = through_cache::open(cache, opened, &known)?;
-            let unchanged = opened.index().samples() == entry.samples;
-            let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
-            Ok(self.with_entries(key, opened))
-        };
-        unless_it_panics(|| served.name(), open)
+        let opened = unless_it_panics(|| served.name(), || served.open())?;
+        if let Opened::InPlace(opened) = &opened
+            && opened.index().digest() != entry.digest
+        {
+            return Err(changed());
+        }
+        let cache = self.cache_for(&opened);
+        let is_distant = cache.is_some() && served.is_distant();
+        let (version, sum) = (served.identity(), &|| self.inner.sums.of(served.place()));
+        let known = Known { name: served.name(), entry, version, is_distant, sum };
+        let opened = through_cache::open(cache, opened, &known)?;
+        let unchanged = opened.index().samples() == entry.samples;
+        let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
+        Ok(self.with_entries(key, opened))
+    }
+}
+
+/// Opens a shard; one that is broken once more: what a disk or a network has given wrong once is not held against it.
+fn twice_if_broken<T>(open: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
+    match open() {
+        Err(error) if error.kind() == StorageFailure::ShardBroken => {
+            let error = error.sentence();
+            tracing::warn!(%error, "a shard cannot be served: it is read once more");
+            open()
+        }
+        opened => opened,
     }
 }

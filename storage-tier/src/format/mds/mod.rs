@@ -61,7 +61,7 @@ impl Mds {
 
     /// A shard of a folder, by its number, and its object, if it is of that version.
     fn open_at(&self, place: &Place, shard: u32, told: Digest) -> Result<OpenShard, StorageError> {
-        let index = self.index(place)?;
+        let index = self.index(place).map_err(|error| error.since_start(place))?;
         let shard = index.shards.get(shard as usize).cloned();
         let shard = shard.ok_or_else(|| StorageError::ShardChanged { name: place.name() })?;
         let object = index.place.beside(&shard.file().basename).open()?;

@@ -1,17 +1,20 @@
 //! Work that several threads do, whose results are wanted in order.
 
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
 
 /// Results of each thread that wait for those before them.
 const AHEAD: usize = 4;
 
 /// Does `work` for each number on `threads` threads, each with a tool of its own, and hands the results on in
-/// order. Ends with the first error, in order.
+/// order. Ends with the first error, in order; `refused` is that of a thread that the system does not start.
 pub(super) fn in_order<T, R: Send, E: Send>(
     numbers: Range<u64>,
     threads: usize,
+    refused: impl Fn(io::Error) -> E,
     open: impl Fn() -> Result<T, E> + Sync,
     work: impl Fn(&mut T, u64) -> Result<R, E> + Sync,
     close: impl Fn(T) + Sync,
@@ -25,7 +28,8 @@ pub(super) fn in_order<T, R: Send, E: Send>(
                 let (send, results) = sync_channel(AHEAD);
                 let (open, work, close, ended) = (&open, &work, &close, &ended);
                 let own = numbers.clone().skip(thread).step_by(threads);
-                scope.spawn(move || {
+                let unstarted = send.clone();
+                let work_off = move || {
                     let mut tool = match open() {
                         Ok(tool) => tool,
                         // Whoever listens takes the first error.
@@ -39,7 +43,10 @@ pub(super) fn in_order<T, R: Send, E: Send>(
                         }
                     }
                     close(tool);
-                });
+                };
+                if let Err(error) = Builder::new().spawn_scoped(scope, work_off) {
+                    unstarted.send(Err(refused(error))).ok();
+                }
                 results
             })
             .collect();
@@ -71,6 +78,7 @@ mod tests {
             let done: Result<(), ()> = in_order(
                 numbers.clone(),
                 threads,
+                |_| (),
                 || {
                     *opened.lock().unwrap() += 1;
                     Ok(())
@@ -95,6 +103,7 @@ mod tests {
         let done = in_order(
             0..1000,
             3,
+            |_| 0,
             || Ok(()),
             |(), number| if number >= 10 { Err(number) } else { Ok(()) },
             drop,
@@ -104,8 +113,15 @@ mod tests {
             },
         );
         assert_eq!((done, seen.into_inner().unwrap()), (Err(10), 10));
-        let unopened: Result<(), _> =
-            in_order(0..9, 2, || Err("no tool"), |(), _| Ok(()), drop, |_, ()| Ok(()));
+        let unopened: Result<(), _> = in_order(
+            0..9,
+            2,
+            |_| "no thread",
+            || Err("no tool"),
+            |(), _| Ok(()),
+            drop,
+            |_, ()| Ok(()),
+        );
         assert_eq!(unopened, Err("no tool"));
     }
 }

@@ -76,7 +76,12 @@ impl Packed for Samples {
         let open = || self.pool.take(&class).map_err(|error| failed(&self.place, &error));
         let read = |dataset: &mut Dataset, index| self.read(dataset, index);
         let close = |dataset| self.pool.give_back(&class, dataset);
-        in_order(self.range.clone(), self.pool.processes, open, read, close, |index, fields| {
+        let refused = |error: std::io::Error| StorageError::Dataset {
+            name: self.place.name(),
+            reason: format!("no thread for one of its processes: {error}"),
+        };
+        let (range, processes) = (self.range.clone(), self.pool.processes);
+        in_order(range, processes, refused, open, read, close, |index, fields| {
             sink.sample(&format!("{index:09}"))?;
             fields.iter().try_for_each(|(name, bytes)| sink.field(name, bytes))
         })

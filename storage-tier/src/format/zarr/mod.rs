@@ -238,7 +238,7 @@ impl Format for Zarr {
     }
 
     fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError> {
-        let node = self.node_now(place)?;
+        let node = self.node_now(place).map_err(|error| error.since_start(place))?;
         let shard_rows = self.shard_rows(&node);
         let rows = arrays::shard_of(&node.table.name, node.table.rows, shard_rows, shard)?;
         let (mut objects, mut versions) = (Objects::new(), node.metadata.versions.clone());
