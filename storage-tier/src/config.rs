@@ -15,7 +15,7 @@ use headwater_config_derive::Section;
 use serde::{Deserialize, Serialize};
 
 use crate::source::{PYTHON, SourceUrl};
-use crate::{FormatKind, StorageError};
+use crate::{FilterConfig, FormatKind, StorageError};
 pub use cache::{NodeCacheConfig, usual_cache_dir};
 pub(crate) use hub::HubAccess;
 pub use python::PythonConfig;
@@ -30,7 +30,7 @@ const BLOCK_BYTES_MAX: usize = 32 << 20;
 const PREFETCH_WINDOW_MAX: usize = 256;
 
 /// Configuration of one storage node.
-#[derive(Clone, Debug, PartialEq, Eq, Section)]
+#[derive(Clone, Debug, PartialEq, Section)]
 pub struct StorageConfig {
     /// Address to listen on, `host:port`, or `:port` for this host only; port 0: any free port.
     #[key(default = "127.0.0.1:7401".to_owned())]
@@ -40,6 +40,9 @@ pub struct StorageConfig {
     /// The datasets served.
     #[key(skip)]
     pub datasets: Vec<DatasetConfig>,
+    /// Which of their samples are served; `[[filter]]` in the file.
+    #[key(skip)]
+    pub filters: Vec<FilterConfig>,
     /// Folder for indices. Empty: next to the shards, or in `~/.cache/headwater/index` if that
     /// folder is not writable.
     pub index_dir: Option<PathBuf>,
@@ -211,6 +214,7 @@ impl StorageConfig {
                 return fault("datasets.sample_bytes_max", &dataset.sample_bytes_max, rule);
             }
         }
+        self.filters.iter().try_for_each(FilterConfig::validate)?;
         for root in sources.roots.iter().filter_map(|root| root.to_str()) {
             if SourceUrl::is_one(root) && SourceUrl::parse(root).is_err() {
                 return fault("roots", &root, "name folders, and URLs as `s3://bucket/folder`");

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use headwater_core::{Digest, Digester, Manifest, ShardEntry};
 
 use crate::config::index_fallback_dir;
+use crate::filter::{Filtered, Filters};
 use crate::find::find_places;
 use crate::format::{Format, Formats, Formatted, Opened, Outline, unless_it_panics};
-use crate::kept::KeptIndices;
+use crate::kept::{KeptIndices, KeptPositions};
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
 
@@ -119,19 +120,27 @@ pub(crate) fn index_datasets(
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Dataset>, StorageError> {
     let started = Instant::now();
-    let mut found: Vec<(String, usize)> = Vec::new();
+    check_named(config)?;
+    let mut found: Vec<(String, usize, Option<Filtering>)> = Vec::new();
     let mut origins = Vec::new();
     for dataset in &config.datasets {
         let mut formats = Formats::new(config, dataset, kept.clone());
         let places = find_places(&dataset.shards, sources)?;
         let places = formats.of_all(places)?;
-        found.push((dataset.name.clone(), places.len()));
-        let of_place = |Formatted { place, format, .. }| Arc::new(Origin { place, format });
+        let mut filtering = Filters::of(&dataset.name, &config.filters)?.map(Filtering::new);
+        let count = places.len();
+        let of_place = |Formatted { place, mut format, .. }| {
+            if let Some(filtering) = &mut filtering {
+                format = filtering.filtered(format, kept.positions());
+            }
+            Arc::new(Origin { place, format })
+        };
         origins.extend(places.into_iter().map(of_place));
+        found.push((dataset.name.clone(), count, filtering));
     }
     let mut outlines = outline_all(&origins, config.reads.readers, tell)?.into_iter().zip(origins);
     let mut datasets = Vec::new();
-    for (name, places) in found {
+    for (name, places, filtering) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
         let (mut of_files, mut classes) = (true, Vec::new());
         for (outlines, from) in outlines.by_ref().take(places) {
@@ -148,6 +157,9 @@ pub(crate) fn index_datasets(
                 fields.push(outline.fields);
             }
         }
+        if let Some(filtering) = filtering {
+            filtering.tell(&name, entries.iter().map(|entry| u64::from(entry.samples)).sum())?;
+        }
         name_apart(&mut entries, &shards);
         let manifest = Manifest::new(name, fields.concat(), entries)?;
         let manifest = if of_files { manifest.of_files() } else { manifest };
@@ -163,6 +175,64 @@ pub(crate) fn index_datasets(
     }
     tracing::info!(seconds = started.elapsed().as_secs_f64(), "all datasets are indexed");
     Ok(datasets)
+}
+
+/// The filters of a dataset, and all that is filtered by them.
+struct Filtering {
+    filters: Arc<Filters>,
+    places: Vec<Arc<Filtered>>,
+}
+
+// === impl Filtering ===
+
+impl Filtering {
+    fn new(filters: Filters) -> Self {
+        Self { filters: Arc::new(filters), places: Vec::new() }
+    }
+
+    fn filtered(&mut self, format: Arc<dyn Format>, kept: Arc<KeptPositions>) -> Arc<dyn Format> {
+        let filtered = Arc::new(Filtered::new(format, self.filters.clone(), kept));
+        self.places.push(filtered.clone());
+        filtered
+    }
+
+    /// Says and counts what each filter has left out, and how many samples `stay`.
+    ///
+    /// # Errors
+    /// No sample stays.
+    fn tell(&self, dataset: &str, stay: u64) -> Result<(), StorageError> {
+        let mut sums = vec![0; self.filters.len()];
+        for place in &self.places {
+            sums.iter_mut().zip(place.left_out()).for_each(|(sum, more)| *sum += more);
+        }
+        for (filter, left_out) in self.filters.words().zip(&sums) {
+            tracing::info!(dataset, filter, left_out, "samples do not meet a filter");
+            metrics::left_out(dataset, &filter, *left_out);
+        }
+        if stay == 0 && sums.iter().any(|&sum| sum > 0) {
+            let of = self.filters.words().zip(&sums).map(|(words, sum)| format!("{words}: {sum}"));
+            let left_out = of.collect::<Vec<_>>().join(", ");
+            return Err(StorageError::AllLeftOut { dataset: dataset.to_owned(), left_out });
+        }
+        Ok(())
+    }
+}
+
+/// Checks that each dataset that a filter names is served.
+///
+/// # Errors
+/// The first that is not.
+fn check_named(config: &StorageConfig) -> Result<(), StorageError> {
+    let is_there = |name: &str| config.datasets.iter().any(|dataset| dataset.name == name);
+    let mut named = config.filters.iter().map(|filter| &filter.dataset);
+    match named.find(|name| !name.is_empty() && !is_there(name)) {
+        Some(name) => Err(StorageError::Config {
+            key: "filter.dataset",
+            value: name.clone(),
+            remedy: "no dataset of that name is served: write the name of a [[dataset]], or leave it out for all",
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The names of classes that all places of a dataset have. None where they differ, or are texts of their own for each sample.

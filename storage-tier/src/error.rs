@@ -7,6 +7,8 @@ use headwater_core::{ManifestError, pluralize};
 use headwater_proto::storage::{MessageError, StorageFailure};
 use headwater_storage_client::{ObjectError, ShardFileError, ShardReadError};
 
+use crate::source::{Place, is_other_sum};
+
 /// Why a storage node cannot start or cannot answer.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -142,6 +144,16 @@ pub enum StorageError {
         name: String,
         /// What it raised.
         reason: String,
+    },
+    /// Filters that leave nothing of a dataset.
+    #[error(
+        "no sample of dataset `{dataset}` meets its filters ({left_out}): change [[filter]] or the fields that it names"
+    )]
+    AllLeftOut {
+        /// Name of the dataset.
+        dataset: String,
+        /// How many samples each filter left out.
+        left_out: String,
     },
     /// A shard for whose unpacked samples there is no room.
     #[error(
@@ -279,6 +291,17 @@ impl StorageError {
         Self::Broken { name: name.into(), place: place.into(), fault: fault.into() }
     }
 
+    /// What it means of metadata that could be read when the node started: they are others now, or away.
+    pub(crate) fn since_start(self, place: &Place) -> Self {
+        match self.kind() {
+            StorageFailure::ShardBroken => {
+                tracing::warn!(error = self.sentence(), "metadata could be read at the start");
+                Self::ShardChanged { name: place.name() }
+            }
+            _ => self,
+        }
+    }
+
     /// Kind of the fault, as it travels to the caller.
     #[must_use]
     pub fn kind(&self) -> StorageFailure {
@@ -299,6 +322,8 @@ impl StorageError {
             | Self::EmptyFile { .. }
             | Self::Compressed { .. }
             | Self::Samples { .. } => StorageFailure::ShardBroken,
+            // It was fetched twice.
+            Self::Object(error) if is_other_sum(error) => StorageFailure::ShardBroken,
             // Its source, the system, or files beside it: neither says anything about a sample.
             Self::Object(_)
             | Self::Dataset { .. }
@@ -313,6 +338,7 @@ impl StorageError {
             | Self::NoMatch { .. }
             | Self::NoDaliIndex { .. }
             | Self::KeepEntries { .. }
+            | Self::AllLeftOut { .. }
             | Self::Manifest(_)
             | Self::Listen { .. }
             | Self::Serve { .. }

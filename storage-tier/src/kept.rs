@@ -6,9 +6,11 @@
 
 mod entries;
 mod places;
+mod positions;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use headwater_core::{Digest, ShardIndex};
@@ -16,6 +18,7 @@ use headwater_own_files::open_trusted_file;
 
 pub(crate) use entries::{ENTRIES_ENDING, EntriesStamp, KeptEntries};
 pub(crate) use places::KeptPlaces;
+pub(crate) use positions::{KeptPositions, Positions, PositionsStamp};
 
 use crate::source::{Place, Version};
 
@@ -94,6 +97,11 @@ impl KeptIndices {
     /// No indices: whatever asks for one makes it.
     pub(crate) fn none() -> Self {
         Self { access: Access::None, ..Self::new(None, None) }
+    }
+
+    /// What is kept of filters, in the same places.
+    pub(crate) fn positions(&self) -> Arc<KeptPositions> {
+        Arc::new(KeptPositions::new(self.places.clone(), self.access == Access::ReadAndWrite))
     }
 
     /// The index kept for a shard, if it is whole, of that stamp, and nobody but this user, root and the shard's owner

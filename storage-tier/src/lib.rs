@@ -21,6 +21,7 @@ mod dataset;
 mod drain;
 mod entries;
 mod error;
+mod filter;
 mod find;
 mod format;
 mod fuzz_entry;
@@ -42,6 +43,7 @@ pub use config::{
 };
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
+pub use filter::{FilterConfig, FilterKind};
 pub use find::{find_shards, listed};
 pub use format::{
     DaliIndex, Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples,

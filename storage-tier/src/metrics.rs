@@ -15,6 +15,7 @@ const SERVED_JPEGS: &str = "headwater_storage_served_jpegs_total";
 const ENTRIES_REFUSED: &str = "headwater_storage_entries_refused_total";
 const ENTRIES_MADE: &str = "headwater_storage_entries_made_total";
 const REFUSED: &str = "headwater_storage_refused_requests_total";
+const LEFT_OUT: &str = "headwater_storage_filtered_samples";
 const OPEN_SHARDS: &str = "headwater_storage_open_shards";
 const OPEN_SHARDS_LIMIT: &str = "headwater_storage_open_shards_limit";
 const READS: &str = "headwater_storage_reads_in_flight";
@@ -49,6 +50,7 @@ pub fn describe_metrics() {
     metrics::describe_counter!(SERVED_SAMPLES, "Samples sent over gRPC");
     describe_entries();
     metrics::describe_counter!(REFUSED, "Requests answered by an error, by kind");
+    metrics::describe_gauge!(LEFT_OUT, "Samples that do not meet a filter, by dataset and filter");
     metrics::describe_gauge!(OPEN_SHARDS, "Shards held open");
     metrics::describe_gauge!(OPEN_SHARDS_LIMIT, "Shards that may be held open");
     metrics::describe_gauge!(READS, "Reads being answered over gRPC");
@@ -111,6 +113,12 @@ pub(crate) fn limits(config: &ReadConfig) {
 
 pub(crate) fn indexed(source: &'static str) {
     metrics::counter!(INDEXED_SHARDS, "source" => source).increment(1);
+}
+
+/// So many samples of a dataset do not meet a filter.
+pub(crate) fn left_out(dataset: &str, filter: &str, samples: u64) {
+    let labels = [("dataset", dataset.to_owned()), ("filter", filter.to_owned())];
+    metrics::gauge!(LEFT_OUT, &labels).set(samples as f64);
 }
 
 pub(crate) fn served(samples: usize, bytes: u64) {

@@ -6,6 +6,7 @@ mod count;
 mod distant;
 mod entries;
 mod fields;
+mod filters;
 mod formats;
 mod index;
 mod named;

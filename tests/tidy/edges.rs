@@ -125,6 +125,7 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
             "npy",
             "own-files",
             "proto",
+            "render",
             "simd",
             "transport",
             "telemetry",

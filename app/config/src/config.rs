@@ -5,7 +5,7 @@ use headwater_augment::AugmentConfig;
 use headwater_autoscale::Policy;
 use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
-use headwater_storage::{DatasetConfig, StorageConfig, usual_cache_dir};
+use headwater_storage::{DatasetConfig, FilterConfig, StorageConfig, usual_cache_dir};
 use headwater_telemetry::TelemetryConfig;
 use headwater_transport::links::LinksConfig;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ use crate::recipe::RecipeConfig;
 pub struct Config {
     /// The datasets, in the order in which samples refer to them.
     pub dataset: Vec<DatasetEntry>,
+    /// Which samples of the datasets are served.
+    pub filter: Vec<FilterConfig>,
     /// The datasets' weights as a function of the job's step.
     pub curriculum: Vec<CurriculumPoint>,
     /// The hub of datasets.
@@ -106,7 +108,8 @@ impl Config {
         }
         let datasets = self.dataset.iter().map(DatasetEntry::served).collect();
         let security = self.security.clone();
-        let storage = StorageConfig { datasets, security, ..self.storage.clone() };
+        let filters = self.filter.clone();
+        let storage = StorageConfig { datasets, filters, security, ..self.storage.clone() };
         storage.validate()?;
         Ok(storage)
     }

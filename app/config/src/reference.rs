@@ -39,6 +39,11 @@ shards = \"tests/data/photos/photos-{000000..000003}.tar\"
 # In place of shards: hub = \"public/rgb/photos/train\"
 # weight = 1.0
 
+# Which samples are served: those that meet all filters.
+# [[filter]]
+# kind = \"width\"
+# min = 256
+
 # Weights of the datasets from a step of the job on; any number of points.
 # [[curriculum]]
 # step = 10000
@@ -52,6 +57,7 @@ pub fn markdown() -> String {
     for section in sections() {
         text.push_str(&match section.name {
             "dataset" => "\n## `[[dataset]]`, one for each dataset\n\n".to_owned(),
+            "filter" => "\n## `[[filter]]`, one for each condition\n\n".to_owned(),
             "curriculum" => "\n## `[[curriculum]]`, one for each point\n\n".to_owned(),
             name => format!("\n## `[{name}]`\n\n"),
         });

@@ -5,7 +5,7 @@ use headwater_augment::AugmentConfig;
 use headwater_autoscale::Policy;
 use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::ReceiverConfig;
-use headwater_storage::StorageConfig;
+use headwater_storage::{FilterConfig, StorageConfig};
 use headwater_telemetry::TelemetryConfig;
 use headwater_transport::links::LinksConfig;
 
@@ -37,8 +37,9 @@ pub struct Section {
 }
 
 /// All sections, in the order in which they are shown.
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     Section { is_list: true, ..Section::new("dataset", DatasetEntry::KEYS) },
+    Section { is_list: true, ..Section::new("filter", FilterConfig::KEYS) },
     Section { is_list: true, ..Section::new("curriculum", CurriculumPoint::KEYS) },
     Section::new("hub", HubConfig::KEYS),
     Section::new("recipe", RecipeConfig::KEYS),
@@ -104,7 +105,8 @@ mod tests {
     #[test]
     fn each_key_of_a_default_configuration_is_listed_with_its_meaning() {
         let defaults = Value::serialize(Config::default()).unwrap();
-        let written_elsewhere = [("storage", "datasets"), ("receiver", "curriculum")];
+        let written_elsewhere =
+            [("storage", "datasets"), ("storage", "filters"), ("receiver", "curriculum")];
         for (name, value) in defaults.as_dict().unwrap() {
             let section = Section::named(name).unwrap_or_else(|| panic!("[{name}] is not listed"));
             for key in value.as_dict().into_iter().flat_map(|keys| keys.keys()) {

@@ -15,6 +15,7 @@ pub fn show(loaded: &Loaded) -> String {
     for section in sections() {
         match section.name {
             "dataset" => list(&mut text, loaded, "dataset", &loaded.config.dataset),
+            "filter" => list(&mut text, loaded, "filter", &loaded.config.filter),
             "curriculum" => list(&mut text, loaded, "curriculum", &loaded.config.curriculum),
             name => text.push_str(&format!("[{name}]\n")),
         }

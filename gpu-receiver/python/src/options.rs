@@ -17,8 +17,8 @@ use crate::data;
 use crate::local::{Local, Place};
 
 /// Keywords that are not keys of `[receiver]` or `[links]`.
-const OWN: [&str; 7] =
-    ["datasets", "recipe", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
+const OWN: [&str; 8] =
+    ["datasets", "recipe", "batch_size", "curriculum", FILTERS, EMBEDDED, AUGMENT_THREADS, RAY];
 /// Keys of `[recipe]` that are keywords: what is chosen of a preset.
 pub(crate) const OF_RECIPE: [&str; 13] = [
     "dtype",
@@ -40,6 +40,8 @@ const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];
 /// Keywords on services that the loader starts.
 const EMBEDDED: &str = "embedded";
 const AUGMENT_THREADS: &str = "augment_threads";
+/// Keyword on which samples are served.
+const FILTERS: &str = "filters";
 /// Keyword that names a service on a Ray cluster.
 pub(crate) const RAY: &str = "ray";
 /// Keywords on services that run elsewhere.
@@ -238,7 +240,7 @@ impl Arguments {
     fn take_place(&mut self) -> Result<Option<Place>, ConfigError> {
         let wrong = |fault: String| Err(ConfigError::Keyword(fault));
         if self.data.is_none() {
-            return match [EMBEDDED, AUGMENT_THREADS]
+            return match [FILTERS, EMBEDDED, AUGMENT_THREADS]
                 .iter()
                 .find(|k| self.keywords.contains_key(**k))
             {
@@ -303,6 +305,7 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
             }
             "batch_size" => Setting::typed(&origin, "receiver.batch_samples", value),
             "curriculum" => Setting::typed(&origin, "curriculum", value),
+            FILTERS => Setting::typed(&origin, "filter", value),
             key if link_keys().any(|known| known == key) => {
                 Setting::typed(&origin, &format!("links.{key}"), value)
             }

@@ -151,7 +151,7 @@ true
 {{- $root := index . 0 -}}
 {{- $tier := index . 1 -}}
 {{- $sections := dict
-  "storage" (list "dataset" "hub" "storage")
+  "storage" (list "dataset" "filter" "hub" "storage")
   "augment" (list "dataset" "augment" "links")
   "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver" "links")
   "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "links" "publish") -}}

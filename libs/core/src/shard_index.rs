@@ -175,6 +175,27 @@ impl ShardIndex {
         Some(self)
     }
 
+    /// The index of those samples only that are `wanted`, in the same order.
+    #[must_use]
+    pub fn only(&self, wanted: impl Fn(u32) -> bool) -> Self {
+        let mut only = Self { names: self.names.clone(), ..Self::default() };
+        for sample in (0..self.samples()).filter(|&sample| wanted(sample)) {
+            only.keys.push_str(self.key(sample).unwrap_or_default());
+            only.key_ends.push(only.keys.len() as u32);
+            let first = start_of(&self.field_ends, sample) as usize;
+            for field in &self.fields[first..self.field_ends[sample as usize] as usize] {
+                let mut field = *field;
+                if let Some(value) = self.inline_bytes(&field) {
+                    field.offset = only.inline.len() as u64 | INLINE;
+                    only.inline.extend_from_slice(value);
+                }
+                only.fields.push(field);
+            }
+            only.field_ends.push(only.fields.len() as u32);
+        }
+        only
+    }
+
     /// Digest of all that is in the index, however it was made.
     #[must_use]
     pub fn digest(&self) -> Digest {

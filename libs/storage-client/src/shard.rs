@@ -82,6 +82,12 @@ impl IndexedShard {
         fits.then(|| Self { object, index: Arc::new(index), entries: None })
     }
 
+    /// The same object with another index of its bytes, as of some of its samples.
+    #[must_use]
+    pub fn with_index(self, index: ShardIndex) -> Self {
+        Self { index: Arc::new(index), entries: None, ..self }
+    }
+
     /// The same with the entry points of its JPEG images, which then come with the samples.
     #[must_use]
     pub fn with_entries(self, entries: Option<ShardEntries>) -> Self {

@@ -1,0 +1,255 @@
+//! `[[filter]]`: which samples of a dataset are served. What is left out follows only from a sample's own bytes, so every
+//! node leaves out the same ones, and an epoch has its length before the first step.
+
+mod format;
+mod judge;
+mod sample;
+
+use headwater_config_derive::Keys;
+use headwater_core::fields::check_selector;
+use headwater_core::{Digest, Digester};
+use serde::{Deserialize, Serialize};
+
+use crate::StorageError;
+pub(crate) use format::Filtered;
+
+/// Field of images where a filter names none.
+const IMAGE_FIELD: &str = "jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm";
+/// Conditions of one dataset.
+const FILTERS_MAX: usize = 64;
+
+/// A condition for the samples of a dataset. Those that do not meet it are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Keys)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilterConfig {
+    /// Name of the dataset. Empty: all datasets.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub dataset: String,
+    /// What is compared: `width`, `height`, `pixels` (their product) or `aspect` (width / height) of an
+    /// image; `number`: a number in a field; `bytes`: the size of a field; `present`: whether a sample has
+    /// the field.
+    pub kind: FilterKind,
+    /// Field; `|` between alternatives. Empty: the image, as in `receiver.image_field`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// For `number`: where it is in a JSON document, as a JSON pointer (RFC 6901): `/scores/similarity`.
+    /// Empty: the field is the number.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Least value that stays.
+    #[key(unit = "none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Largest value that stays.
+    #[key(unit = "none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+}
+
+/// What a filter compares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterKind {
+    /// Columns of an image, as it is stored.
+    Width,
+    /// Rows of an image, as it is stored.
+    Height,
+    /// Columns times rows.
+    Pixels,
+    /// Columns over rows.
+    Aspect,
+    /// Bytes of a field.
+    Bytes,
+    /// A number in a field.
+    Number,
+    /// Whether there is a field.
+    #[default]
+    Present,
+}
+
+/// Samples that the filters of a dataset left out: one number a filter.
+pub(crate) type LeftOutCounts = Vec<u64>;
+
+/// The conditions of one dataset, in order: a sample is left out by the first that it does not meet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Filters {
+    all: Vec<FilterConfig>,
+}
+
+// === impl FilterKind ===
+
+impl FilterKind {
+    /// Whether it compares sides of an image.
+    fn is_of_image(self) -> bool {
+        matches!(self, Self::Width | Self::Height | Self::Pixels | Self::Aspect)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Width => "width",
+            Self::Height => "height",
+            Self::Pixels => "pixels",
+            Self::Aspect => "aspect",
+            Self::Bytes => "bytes",
+            Self::Number => "number",
+            Self::Present => "present",
+        }
+    }
+}
+
+// === impl FilterConfig ===
+
+impl FilterConfig {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// The first key whose value cannot work.
+    pub fn validate(&self) -> Result<(), StorageError> {
+        let fault = |key, value: &dyn ToString, remedy| {
+            Err(StorageError::Config { key, value: value.to_string(), remedy })
+        };
+        let kind = self.kind.name();
+        if check_selector(self.field()).is_err() {
+            return fault("filter.field", &self.field, "name a field, or several with `|` between");
+        }
+        if self.field.is_empty() && self.kind == FilterKind::Number {
+            return fault("filter.field", &self.field, "name the field that has the number");
+        }
+        if !self.path.is_empty() && self.kind != FilterKind::Number {
+            return fault("filter.path", &self.path, "it goes with `kind = \"number\"` only");
+        }
+        if !(self.path.is_empty() || self.path.starts_with('/')) {
+            return fault(
+                "filter.path",
+                &self.path,
+                "write a JSON pointer, as \"/scores/similarity\"",
+            );
+        }
+        if self.kind == FilterKind::Present {
+            let given = self.min.or(self.max);
+            return given.map_or(Ok(()), |value| {
+                fault("filter.min", &value, "`kind = \"present\"` compares no number: leave it out")
+            });
+        }
+        if self.min.is_none() && self.max.is_none() {
+            return fault("filter.kind", &kind, "give `min`, `max` or both");
+        }
+        let (min, max) = self.range();
+        if min.is_nan() || max.is_nan() || min > max {
+            return fault("filter.min", &min, "must be a number, and not above `max`");
+        }
+        Ok(())
+    }
+
+    /// Names of the field.
+    fn field(&self) -> &str {
+        if self.field.is_empty() { IMAGE_FIELD } else { &self.field }
+    }
+
+    fn range(&self) -> (f64, f64) {
+        (self.min.unwrap_or(f64::NEG_INFINITY), self.max.unwrap_or(f64::INFINITY))
+    }
+
+    /// In a person's words, for logs and metrics: `width from 256`.
+    fn words(&self) -> String {
+        let mut words = self.kind.name().to_owned();
+        if !self.field.is_empty() {
+            words.push_str(&format!(" {}{}", self.field, self.path));
+        }
+        for (word, bound) in [("from", self.min), ("to", self.max)] {
+            if let Some(bound) = bound {
+                words.push_str(&format!(" {word} {bound}"));
+            }
+        }
+        words
+    }
+}
+
+// === impl Filters ===
+
+impl Filters {
+    /// Those that are about a dataset of this name; `None` where there is none.
+    ///
+    /// # Errors
+    /// More than a dataset may have.
+    pub(crate) fn of(dataset: &str, all: &[FilterConfig]) -> Result<Option<Self>, StorageError> {
+        let is_meant =
+            |filter: &&FilterConfig| filter.dataset.is_empty() || filter.dataset == dataset;
+        let all: Vec<FilterConfig> = all.iter().filter(is_meant).cloned().collect();
+        if all.len() > FILTERS_MAX {
+            let (value, remedy) = (all.len().to_string(), "a dataset has 64 filters at most");
+            return Err(StorageError::Config { key: "filter", value, remedy });
+        }
+        Ok((!all.is_empty()).then_some(Self { all }))
+    }
+
+    /// Follows from what they compare and not from the dataset's name.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digester = Digester::new("headwater filters 1");
+        for filter in &self.all {
+            let (min, max) = filter.range();
+            digester.bytes(filter.kind.name().as_bytes()).bytes(filter.field().as_bytes());
+            digester.bytes(filter.path.as_bytes()).number(min.to_bits()).number(max.to_bits());
+        }
+        digester.finish()
+    }
+
+    /// What each compares, in a person's words.
+    pub(crate) fn words(&self) -> impl Iterator<Item = String> {
+        self.all.iter().map(FilterConfig::words)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(kind: FilterKind) -> FilterConfig {
+        FilterConfig { kind, min: Some(1.0), ..FilterConfig::default() }
+    }
+
+    #[test]
+    fn a_filter_that_cannot_work_is_named_with_its_key() {
+        let number = FilterConfig { field: "json".into(), ..filter(FilterKind::Number) };
+        for good in [
+            filter(FilterKind::Width),
+            number.clone(),
+            FilterConfig { path: "/a/0".into(), ..number.clone() },
+            FilterConfig { field: "txt".into(), ..FilterConfig::default() },
+            FilterConfig { min: None, max: Some(f64::INFINITY), ..filter(FilterKind::Aspect) },
+        ] {
+            assert!(good.validate().is_ok(), "{good:?}");
+        }
+        for (key, bad) in [
+            ("filter.field", filter(FilterKind::Number)),
+            ("filter.field", FilterConfig { field: "a||b".into(), ..filter(FilterKind::Bytes) }),
+            ("filter.path", FilterConfig { path: "/a".into(), ..filter(FilterKind::Bytes) }),
+            ("filter.path", FilterConfig { path: "a".into(), ..number.clone() }),
+            ("filter.kind", FilterConfig { min: None, ..filter(FilterKind::Width) }),
+            ("filter.min", FilterConfig { max: Some(0.5), ..filter(FilterKind::Width) }),
+            ("filter.min", FilterConfig { min: Some(f64::NAN), ..filter(FilterKind::Width) }),
+            ("filter.min", filter(FilterKind::Present)),
+        ] {
+            let said = bad.validate().unwrap_err().sentence();
+            assert!(said.contains(key), "{said}");
+        }
+    }
+
+    #[test]
+    fn filters_of_another_dataset_do_not_count() {
+        let of =
+            |dataset: &str| FilterConfig { dataset: dataset.into(), ..filter(FilterKind::Width) };
+        let all = [of("a"), of("b"), of("")];
+        assert_eq!(Filters::of("a", &all).unwrap().unwrap().len(), 2);
+        assert_eq!(Filters::of("c", &all).unwrap().unwrap().len(), 1);
+        assert_eq!(Filters::of("c", &all[..2]).unwrap(), None);
+        let digest = |dataset| Filters::of(dataset, &all[..2]).unwrap().unwrap().digest();
+        assert_eq!(digest("a"), digest("b"));
+        let other = [FilterConfig { min: Some(2.0), ..of("a") }];
+        assert_ne!(Filters::of("a", &other).unwrap().unwrap().digest(), digest("a"));
+    }
+}

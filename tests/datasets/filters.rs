@@ -1,0 +1,94 @@
+//! `[[filter]]`: a node serves the samples that meet all filters, to receivers that go through them as always.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+
+use super::program::{Place, data};
+
+/// Keys of the photographs of at least so many columns, by libjpeg-turbo's headers.
+fn wide(least: usize) -> Vec<String> {
+    let mut keys = Vec::new();
+    for shard in 0..4 {
+        let path = data(&format!("photos/photos-{shard:06}.tar"));
+        let mut archive = tar::Archive::new(File::open(path).expect("a shard"));
+        for entry in archive.entries().expect("entries") {
+            let mut entry = entry.expect("an entry");
+            let name = entry.path().expect("a path").display().to_string();
+            let Some(key) = name.strip_suffix(".jpg") else { continue };
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).expect("bytes");
+            if turbojpeg::read_header(&bytes).expect("a JPEG").width >= least {
+                keys.push(key.to_owned());
+            }
+        }
+    }
+    keys
+}
+
+/// A copy of the photographs, so that nothing is written to tests/data.
+fn photos(place: &Place) -> String {
+    for shard in 0..4 {
+        let name = format!("photos-{shard:06}.tar");
+        fs::copy(data(&format!("photos/{name}")), place.path(&name)).expect("a shard");
+    }
+    format!("photos={}", place.path("photos-*.tar").display())
+}
+
+/// What the verb says of the photographs with these filters.
+fn run(place: &Place, filter: &str, verb: &[&str]) -> super::program::Ended {
+    let (dataset, filter) = (photos(place), format!("filter={filter}"));
+    let dataset = format!("dataset=[{{{}}}]", dataset.replacen('=', "', shards='", 1))
+        .replace("[{", "[{name='")
+        .replace("}]", "'}]");
+    place.run(&[&["--set", &dataset, "--set", &filter], verb].concat())
+}
+
+/// The keys of one batch of an epoch that has `samples`, sorted.
+fn keys_of_epoch(place: &Place, filter: &str, samples: usize) -> Vec<String> {
+    let ended = run(place, filter, &["plan", "--json", "--batch", &samples.to_string()]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let key = |line: &str| {
+        let sample: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        sample["key"].as_str().expect("a key").to_owned()
+    };
+    let mut keys: Vec<String> = ended.stdout.lines().map(key).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn an_epoch_has_the_samples_that_meet_the_filters() {
+    let place = Place::new();
+    let expected = wide(300);
+    assert!(!expected.is_empty() && expected.len() < wide(1).len());
+    let filter = "[{kind='width', min=300}]";
+    for _ in 0..2 {
+        // As they are found, and as they are kept.
+        assert_eq!(keys_of_epoch(&place, filter, expected.len()), expected);
+    }
+    let listed = run(&place, filter, &["datasets", "list"]);
+    assert!(listed.stdout.contains(&format!(" {} ", expected.len())), "{}", listed.stdout);
+    let none = wide(usize::MAX);
+    assert_eq!(keys_of_epoch(&place, "[{kind='width', min=300, dataset='photos'}]", 1).len(), 1);
+    assert!(none.is_empty());
+}
+
+#[test]
+fn filters_that_cannot_work_are_named_before_anything_is_read() {
+    let place = Place::new();
+    for (filter, words) in [
+        (
+            "[{kind='width', min=99999}]",
+            "no sample of dataset `photos` meets its filters (width from 99999: ",
+        ),
+        ("[{kind='width', min=3, dataset='other'}]", "`filter.dataset` = `other`"),
+        ("[{kind='widht', min=3}]", "widht"),
+        ("[{kind='width'}]", "give `min`, `max` or both"),
+        ("[{kind='number', field='json', path='clip', min=0}]", "write a JSON pointer"),
+        ("[{kind='width', least=3}]", "least"),
+    ] {
+        let ended = run(&place, filter, &["datasets", "list"]);
+        let said = ended.stderr.lines().last().unwrap_or_default();
+        assert!(ended.code != Some(0) && said.contains(words), "{filter}: {}", ended.stderr);
+    }
+}
