@@ -14,6 +14,7 @@ use crate::job::namespace;
 pub(crate) fn key(config: &Config, job: &str) -> Digest {
     let mut served = Config {
         dataset: config.dataset.clone(),
+        filter: config.filter.clone(),
         storage: config.storage.clone(),
         augment: config.augment.clone(),
         links: config.links.clone(),
@@ -41,6 +42,7 @@ pub(crate) fn key(config: &Config, job: &str) -> Digest {
 #[cfg(test)]
 mod tests {
     use headwater_config::DatasetEntry;
+    use headwater_storage::FilterConfig;
 
     use super::*;
 
@@ -56,9 +58,10 @@ mod tests {
         same.dataset[0].weight = Some(0.5);
         same.receiver.seed = 7;
         assert_eq!(key(&same, "job 1"), ours);
-        let mut others = [config("others/"), config("photos/"), config("photos/")];
+        let mut others = ["others/", "photos/", "photos/", "photos/"].map(config);
         others[1].storage.reads.readers = 3;
         others[2].augment.threads = 3;
+        others[3].filter.push(FilterConfig::default());
         for other in &others {
             assert_ne!(key(other, "job 1"), ours);
         }

@@ -39,13 +39,15 @@ impl Wanted {
 
     /// The configuration as services of one host have it.
     pub(crate) fn settled(&self) -> Result<Config, LocalError> {
-        let Config { dataset, storage, augment, links, mut telemetry, .. } = self.config.clone();
+        let Config { dataset, filter, storage, augment, links, mut telemetry, .. } =
+            self.config.clone();
         // Each rank shows its own, and the services theirs where the monitor of this host finds them.
         if !telemetry.metrics_listen.is_empty() {
             telemetry.metrics_listen = ANY_PORT.to_owned();
         }
         let links = links.of_workers();
-        let config = Config { dataset, storage, augment, links, telemetry, ..Config::default() };
+        let config =
+            Config { dataset, filter, storage, augment, links, telemetry, ..Config::default() };
         config.storage_tier()?;
         config.augment_tier()?;
         Ok(config)
