@@ -3,6 +3,8 @@
 //! Magic, version, length, and a Python dictionary in which only these forms occur: strings, `True`
 //! and `False`, and tuples of whole numbers.
 
+use std::borrow::Cow;
+
 use crate::element::Element;
 
 /// First bytes of every `.npy` file.
@@ -87,7 +89,12 @@ impl Header {
         let broken = |what: &str| Fault::Broken(what.to_owned());
         let dictionary = bytes.get(extent.start as usize..extent.end as usize);
         let dictionary = dictionary.ok_or_else(|| broken("the header is cut off"))?;
-        let text = std::str::from_utf8(dictionary).map_err(|_| broken("the header is not text"))?;
+        let text = match bytes[6] {
+            1 | 2 => latin_1(dictionary),
+            _ => std::str::from_utf8(dictionary)
+                .map_err(|_| broken("the header is not text"))?
+                .into(),
+        };
         let no_dictionary = || broken("the header is no dictionary");
         let mut rest = text.trim().strip_prefix('{').ok_or_else(no_dictionary)?;
         let (mut descr, mut fortran, mut shape) = (None, None, None);
@@ -126,6 +133,14 @@ impl Header {
             return Err(Fault::Unserved(format!("it is in Fortran order: {remedy}")));
         }
         Ok(self)
+    }
+}
+
+/// The text of versions 1 and 2. Names of fields may have letters that are not ASCII's.
+fn latin_1(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() => text.into(),
+        _ => bytes.iter().map(|&byte| char::from(byte)).collect::<String>().into(),
     }
 }
 
@@ -207,6 +222,35 @@ mod tests {
         assert!(refused("'|O'", "False").contains("Python objects"));
         assert!(refused("[('a', '<f4'), ('b', '<i2')]", "False").contains("structured"));
         assert!(refused("'<q9'", "False").contains("`<q9`"));
+    }
+
+    /// NumPy writes a field `é` as one byte in versions 1 and 2, and in UTF-8 in version 3.
+    #[test]
+    fn names_of_fields_are_in_the_encoding_of_the_version() {
+        let read = |version: u8, name: &[u8]| {
+            let text =
+                [b"{'descr': [('", name, b"', '<i4')], 'fortran_order': False, 'shape': (5,), }"];
+            let (text, length_bytes) = (text.concat(), if version == 1 { 2 } else { 4 });
+            let length = (text.len() as u32).to_le_bytes();
+            let bytes = [&MAGIC[..], &[version, 0], &length[..length_bytes], &text].concat();
+            Header::parse(&bytes, Extent::of(&bytes[..12])?)
+        };
+        let cases = [
+            (1, &b"\xe9"[..], true),
+            (2, b"\xe9", true),
+            (3, b"\xc3\xa9", true),
+            (3, b"\xe9", false),
+        ];
+        for (version, name, is_text) in cases {
+            let said = match read(version, name) {
+                Err(Fault::Unserved(reason)) if is_text => {
+                    reason.contains("its type is structured")
+                }
+                Err(Fault::Broken(reason)) => !is_text && reason == "the header is not text",
+                _ => false,
+            };
+            assert!(said, "version {version}, {name:?}");
+        }
     }
 
     #[test]

@@ -211,15 +211,15 @@ def make_padded():
     ended.set_size(6)
     ended.set_strpad(h5py.h5t.STR_NULLTERM)
     words = {
-        "spaces": (spaces, [b"ab    ", b" a b  ", b"      ", b"abcdef"]),
-        "ended": (ended, [b"ab\0xyz", b"abcdef", b"\0bcdef", b"a\0   \0"]),
+        "spaces": (spaces, [b"ab    ", b" a b  ", b"      ", b"abcdef", b"ab\0\0  ", b"a \0 \0\0"]),
+        "ended": (ended, [b"ab\0xyz", b"abcdef", b"\0bcdef", b"a\0   \0", b"", b"a \0\0"]),
     }
     create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     create.set_chunk((3,))
     with h5py.File(path("hdf5/padded.h5"), "w") as file:
         for name, (kind, texts) in words.items():
             texts = np.array(texts, "S6")
-            for suffix, shape, how in [("", (4,), None), ("-chunks", (4,), create), ("-rows", (4, 2), None)]:
+            for suffix, shape, how in [("", (6,), None), ("-chunks", (6,), create), ("-rows", (6, 2), None)]:
                 space = h5py.h5s.create_simple(shape)
                 data = h5py.h5d.create(file.id, (name + suffix).encode(), kind, space, how)
                 held = np.repeat(texts, 2).reshape(shape) if len(shape) == 2 else texts

@@ -28,7 +28,7 @@ pub(crate) enum Padding {
     Nulls,
     /// Whatever lies behind the first null.
     FirstNull,
-    /// Spaces at the end, as Fortran writes them.
+    /// Spaces at the end, as Fortran writes them, and nulls before those.
     Spaces,
 }
 
@@ -53,15 +53,20 @@ pub(crate) struct Column {
 // === impl Padding ===
 
 impl Padding {
-    /// A string without what fills it up.
+    /// A string without what fills it up. HDF5 takes the spaces away, and NumPy then the nulls before them.
     fn cut(self, bytes: &[u8]) -> &[u8] {
-        let end = match self {
-            Self::Nulls => bytes.iter().rposition(|&byte| byte != 0).map(|last| last + 1),
-            Self::FirstNull => bytes.iter().position(|&byte| byte == 0).or(Some(bytes.len())),
-            Self::Spaces => bytes.iter().rposition(|&byte| byte != b' ').map(|last| last + 1),
-        };
-        &bytes[..end.unwrap_or(0)]
+        match self {
+            Self::Nulls => without_end(bytes, 0),
+            Self::FirstNull => bytes.split(|&byte| byte == 0).next().unwrap_or(bytes),
+            Self::Spaces => without_end(without_end(bytes, b' '), 0),
+        }
     }
+}
+
+/// Bytes up to those at the end that fill them up.
+fn without_end(bytes: &[u8], filler: u8) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != filler).map_or(0, |last| last + 1);
+    &bytes[..end]
 }
 
 // === impl Column ===

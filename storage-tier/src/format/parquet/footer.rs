@@ -1,5 +1,6 @@
 //! The footer of a file: what its row groups and columns are, and where they lie.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -66,7 +67,13 @@ pub(super) fn read(object: &dyn Object, wanted: &[String]) -> Result<Footer, Sto
     let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes))
         .map_err(|fault| broken(&fault))?;
     let unserved = |reason| StorageError::Unserved { name: name.clone(), reason };
-    let columns = choose(&metadata, wanted).map_err(unserved)?;
+    let columns = choose(&metadata, wanted).map_err(&unserved)?;
+    let encrypted = encrypted(&bytes);
+    if let Some(leaf) = columns.leaves().into_iter().find(|leaf| encrypted.contains(leaf)) {
+        let path = metadata.file_metadata().schema_descr().column(leaf).path().string();
+        let remedy = "write it without, or choose others with `columns`";
+        return Err(unserved(format!("column `{}` is encrypted: {remedy}", path.escape_debug())));
+    }
     let mut footer = Footer { bytes, metadata, columns, groups: Vec::new(), data_end };
     footer.groups = footer.row_groups().map_err(|fault| broken(&fault))?;
     Ok(footer)
@@ -85,7 +92,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> parquet::errors::Result<T>) -> R
 fn schema_fits(footer: &[u8]) -> Result<(), &'static str> {
     let mut children: Vec<i64> = Vec::new();
     let mut met = |path: &[i16], met: Met| match (path, met) {
-        ([2], Met::Element) => children.push(0),
+        ([2], Met::Structure) => children.push(0),
         ([2, 5], Met::Number(number)) => {
             if let Some(last) = children.last_mut() {
                 *last = number;
@@ -114,6 +121,22 @@ fn schema_fits(footer: &[u8]) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+/// Numbers of the columns with encrypted pages. A footer that is not encrypted may have some.
+fn encrypted(footer: &[u8]) -> BTreeSet<usize> {
+    let (mut columns, mut encrypted) = (0, BTreeSet::new());
+    let mut met = |path: &[i16], met: Met| match (path, met) {
+        // A row group, one of its columns, and what that is encrypted with.
+        ([4], Met::Structure) => columns = 0,
+        ([4, 1], Met::Structure) => columns += 1,
+        ([4, 1, 8], Met::Structure) => {
+            encrypted.insert(columns - 1);
+        }
+        _ => {}
+    };
+    thrift::walk(footer, &mut met);
+    encrypted
 }
 
 // === impl Footer ===

@@ -183,6 +183,44 @@ fn a_file_of_something_else_is_refused_with_its_name() {
     }
 }
 
+/// A file of the columns `a` and `b`. Pages of `b` are encrypted, and the footer is not.
+fn file_with_an_encrypted_column() -> Vec<u8> {
+    // Of INT32, required.
+    let leaf = |name: u8| [0x15, 2, 0x25, 0, 0x18, 1, name, 0];
+    let column = |name: u8, crypto: &[u8]| {
+        // Type, encoding, path, codec, values, bytes unpacked and packed, and where the first page is.
+        let metadata = [
+            &[0x15, 2, 0x19, 0x15, 0, 0x19, 0x18, 1, name][..],
+            &[0x15, 0, 0x16, 2, 0x16, 8, 0x16, 8, 0x26, 8, 0],
+        ];
+        [&[0x26, 0, 0x1c], &metadata.concat()[..], crypto, &[0]].concat()
+    };
+    // The eighth field: with the key of the footer.
+    let columns = [column(b'a', &[]), column(b'b', &[0x5c, 0x1c, 0, 0])].concat();
+    let schema = [&[0x48, 1, b'm', 0x15, 4, 0][..], &leaf(b'a'), &leaf(b'b')].concat();
+    let group = [&[0x19, 0x2c][..], &columns, &[0x16, 0x10, 0x16, 2, 0]].concat();
+    let footer =
+        [&[0x15, 2, 0x19, 0x3c][..], &schema, &[0x16, 2, 0x19, 0x1c], &group, &[0]].concat();
+    let bytes = (footer.len() as u32).to_le_bytes();
+    [&b"PAR1"[..], &[0; 8], &footer, &bytes, b"PAR1"].concat()
+}
+
+#[test]
+fn an_encrypted_column_is_refused_by_name_and_others_are_served() {
+    let objects = BTreeMap::from([("a.parquet".into(), file_with_an_encrypted_column().into())]);
+    let place =
+        Place { source: Arc::new(conformance::Memory::new(objects)), path: "a.parquet".into() };
+    let outlines = |columns: &[&str]| {
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        Parquet::new(&DatasetConfig { columns, ..DatasetConfig::default() }).outlines(&place)
+    };
+    assert_eq!(outlines(&["a"]).unwrap().len(), 1);
+    for columns in [&[][..], &["b"]] {
+        let error = outlines(columns).unwrap_err().to_string();
+        assert!(error.contains("column `b` is encrypted: write it without"), "{error}");
+    }
+}
+
 /// Spark writes a file for each of its tasks, those without a row included.
 #[test]
 fn a_file_without_rows_has_no_shards() {

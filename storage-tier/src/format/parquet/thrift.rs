@@ -8,8 +8,8 @@ const DEPTH_MAX: u32 = 32;
 
 /// What the walk comes by. Paths are the numbers of the fields from the outermost structure on.
 pub(super) enum Met {
-    /// An element of a list of structures begins.
-    Element,
+    /// A structure begins: a field, or an element of a list.
+    Structure,
     /// A whole number.
     Number(i64),
     /// A switch of a structure that is off, and the place of the byte that says so.
@@ -98,7 +98,10 @@ impl Walk<'_> {
             7 => self.skip(8),
             8 => self.varint().and_then(|bytes| self.skip(bytes)),
             9 | 10 => self.list(depth),
-            12 => self.structure(depth + 1),
+            12 => {
+                (self.met)(&self.path, Met::Structure);
+                self.structure(depth + 1)
+            }
             _ => None,
         }
     }
@@ -117,9 +120,6 @@ impl Walk<'_> {
             return None;
         }
         for _ in 0..elements {
-            if head & 15 == 12 {
-                (self.met)(&self.path, Met::Element);
-            }
             self.value(head & 15, depth + 1)?;
         }
         Some(())
