@@ -1,4 +1,4 @@
-"""`headwater.integrations.dinov2` beside facebookresearch/dinov2 itself: with its checkout in $HEADWATER_UPSTREAMS."""
+"""`headwater.integrations.dinov2` and `dinov3` beside the repositories themselves: with checkouts in $HEADWATER_UPSTREAMS."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from adapters import dino_runs, figures, photos, upstreams  # noqa: E402
 
 NAMES = [
     pytest.param(name, marks=pytest.mark.skipif(not upstreams.folder(name), reason=f"${upstreams.VARIABLE} has no checkout of {name}"))
-    for name in ("dinov2",)
+    for name in ("dinov2", "dinov3")
 ]
 
 
@@ -84,3 +84,17 @@ def test_a_killed_training_that_is_resumed_repeats_and_loses_no_sample(name, by_
     )
     assert (mine.repeated, mine.lost) == (0, 0)
     assert upstream.repeated == upstream.lost > 0
+
+
+@pytest.mark.skipif(not upstreams.folder("dinov3"), reason=f"${upstreams.VARIABLE} has no checkout of dinov3")
+def test_several_resolutions_come_in_upstreams_order(by_photograph):
+    sizes = []
+    for kind in figures.KINDS:
+        loaders = []
+        for side in (dino_runs.SIDE, 40):
+            views = {"of_transform": dino_runs.transform("dinov3", global_crops_size=side), "of_collate": dino_runs.collate("dinov3", side)}
+            loaders.append(dino_runs.create("dinov3", kind, by_photograph, **views)[0])
+        combined = dino_runs.combined(kind, loaders, (0.6, 0.4))
+        sizes.append([batch["collated_global_crops"].shape[-1] for _, batch in zip(range(24), combined)])
+        dino_runs.close(combined)
+    assert sizes[0] == sizes[1] and set(sizes[0]) == {dino_runs.SIDE, 40}

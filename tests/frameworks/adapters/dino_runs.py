@@ -62,6 +62,13 @@ def create(name: str, kind: str, folder: Path, seed: int = 0, sampler_advance: i
     return loader, seen
 
 
+def combined(kind: str, loaders, ratios):
+    """The same call of either `CombinedDataLoader`."""
+    ours = importlib.import_module("headwater.integrations.dinov3")
+    made = {"upstream": upstream_data("dinov3"), "headwater": ours}[kind].CombinedDataLoader
+    return made(zip(loaders, ratios), batch_size=BATCH, combining_mode=0, seed=65537, name="MultiResDL")
+
+
 class Noting:
     """Upstream's collate function, which notes the photographs."""
 
@@ -105,6 +112,8 @@ def network(name: str):
     if name == "dinov3":
         backbone.init_weights()
         head.init_weights()
+        # So that the loss moves within 100 steps; DINOv2's head begins like this.
+        torch.nn.init.normal_(head.last_layer.weight, std=0.25)
     return torch.nn.ModuleDict({"backbone": backbone, "head": head})
 
 
@@ -131,10 +140,7 @@ class Pair(torch.nn.Module):
             found = self.teacher["backbone"](crops, is_training=True)
             of_class = self.teacher["head"](found["x_norm_clstoken"])
             of_patches = self.teacher["head"](found["x_norm_patchtokens"].flatten(0, 1)[indices])
-            wanted = self.dino.softmax_center_teacher(of_class, TEMPERATURE).unflatten(0, (2, -1))
-            wanted_patches = self.ibot.softmax_center_teacher(of_patches.unsqueeze(0), TEMPERATURE).squeeze(0)
-            self.dino.update_center(of_class)
-            self.ibot.update_center(of_patches.unsqueeze(0))
+            wanted, wanted_patches = self._targets(of_class, of_patches)
         found = self.student["backbone"](crops, masks=masks, is_training=True)
         given = self.student["head"](found["x_norm_clstoken"])
         given_patches = self.student["head"](found["x_norm_patchtokens"].flatten(0, 1)[indices])
@@ -143,6 +149,18 @@ class Pair(torch.nn.Module):
             given_patches, wanted_patches, student_masks_flat=masks, n_masked_patches=len(indices), masks_weight=batch["masks_weight"]
         )
         return self._dino_loss(given, given_local, wanted) + of_ibot
+
+    def _targets(self, of_class, of_patches):
+        """As both are configured: DINOv2 centres, DINOv3 uses Sinkhorn and Knopp's algorithm."""
+        if self._is_v3:
+            # Of one process, that of iBOTPatchLoss is the same, and needs a process group.
+            found = [self.dino.sinkhorn_knopp_teacher(one, TEMPERATURE) for one in (of_class, of_patches)]
+        else:
+            found = [self.dino.softmax_center_teacher(of_class, TEMPERATURE)]
+            found.append(self.ibot.softmax_center_teacher(of_patches.unsqueeze(0), TEMPERATURE).squeeze(0))
+            self.dino.update_center(of_class)
+            self.ibot.update_center(of_patches.unsqueeze(0))
+        return found[0].unflatten(0, (2, -1)), found[1]
 
     def _dino_loss(self, given, local, wanted) -> torch.Tensor:
         terms = 2 * LOCALS + 2

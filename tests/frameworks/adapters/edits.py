@@ -35,6 +35,15 @@ EDITS = {
         Edit("dinov2/train/train.py", "seed=start_iter,", "seed=cfg.train.seed,"),
         Edit("dinov2/train/train.py", "sampler_advance=0,", "sampler_advance=start_iter * cfg.train.batch_size_per_gpu,"),
     ],
+    "dinov3": [
+        Edit(
+            "dinov3/train/train.py",
+            "from dinov3.train.ssl_meta_arch import SSLMetaArch\n",
+            "from headwater.integrations.dinov3 import CombinedDataLoader, make_data_loader, make_dataset\n",
+            is_added=True,
+        ),
+        Edit("dinov3/train/train.py", "seed=cfg.train.seed + start_iter + 1,", "seed=cfg.train.seed,"),
+    ],
     "mae": [
         Edit("main_pretrain.py", "import models_mae\n", "from headwater.integrations.mae import DataLoader\n", is_added=True),
         Edit("main_pretrain.py", "data_loader_train = torch.utils.data.DataLoader(", "data_loader_train = DataLoader("),
