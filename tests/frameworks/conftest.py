@@ -45,7 +45,7 @@ def no_launcher():
     from launch import PREFIXES, VARIABLES
 
     for name in list(os.environ):
-        if (name in VARIABLES or name.startswith(PREFIXES)) and name not in ("HEADWATER_BIN", "HEADWATER_LOG"):
+        if (name in VARIABLES or name.startswith(PREFIXES)) and name not in ("HEADWATER_BIN", "HEADWATER_LOG", "HEADWATER_UPSTREAMS"):
             del os.environ[name]
     if "HEADWATER_BIN" in os.environ:
         os.environ["HEADWATER_PROGRAM"] = os.environ["HEADWATER_BIN"]

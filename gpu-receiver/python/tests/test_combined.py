@@ -61,6 +61,17 @@ def test_batches_come_of_both_and_a_run_goes_on_where_its_state_was_taken(combin
         assert taken(after, 24 - cut) == whole[cut:]
 
 
+def test_a_step_is_found_without_a_state(combined):
+    whole = taken(combined(), 44)
+    # An epoch has 16 batches: by step 40 a loader is in its second one.
+    for cut in (0, 1, 17, 40):
+        after = combined()
+        after.seek(cut)
+        assert after.step == cut and taken(after, 44 - cut) == whole[cut:]
+    after.seek(3)
+    assert taken(after, 4) == whole[3:7]
+
+
 def test_an_epoch_that_ends_is_followed_by_the_next_one(combined):
     loader = combined(ratios=(1, 0))
     steps = len(loader.loaders[0])

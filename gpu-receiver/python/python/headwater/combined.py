@@ -40,13 +40,27 @@ class CombinedLoader:
 
     def loader_of(self, step: int) -> int:
         """Number of the loader that a step takes."""
+        return int(self._drawn(step, 1)[0])
+
+    def _drawn(self, first: int, steps: int) -> Any:
+        """Numbers of the loaders that steps take."""
         import numpy
 
         bits = numpy.random.PCG64(self.seed)
-        bits.advance(step)
+        bits.advance(first)
         share = numpy.cumsum(self.ratios)
-        drawn = numpy.random.Generator(bits).random()
-        return int((share / share[-1]).searchsorted(drawn, side="right"))
+        return (share / share[-1]).searchsorted(numpy.random.Generator(bits).random(steps), side="right")
+
+    def seek(self, step: int) -> None:
+        """Goes to a step of a run, and each loader to the batch that the run takes of it next. It counts from epoch 0 of the
+        loaders, so they must have been opened as at the run's begin."""
+        import numpy
+
+        taken = numpy.bincount(self._drawn(0, step), minlength=len(self.loaders)).tolist()
+        for loader, batches in zip(self.loaders, taken):
+            loader.seek(*divmod(batches, len(loader)))
+        self._step = step
+        self._iterations = [iter(())] * len(self.loaders)
 
     def __iter__(self) -> Iterator[Batch]:
         while True:

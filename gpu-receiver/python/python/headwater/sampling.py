@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from . import Loader
 
-__all__ = ["Dataset", "Sampler"]
+__all__ = ["Dataset", "LoaderWrapper", "Sampler"]
 
 
 class Sampler:
@@ -47,6 +47,57 @@ class Dataset:
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError("samples come in batches: iterate over the headwater.Loader")
+
+
+class LoaderWrapper:
+    """A loader in a framework's hands: all that training code calls besides the batches, handed on to the loader.
+
+    A subclass has an `__iter__` that converts the batches.
+    """
+
+    def __init__(self, loader: Loader):
+        self.loader = loader
+
+    def __len__(self) -> int:
+        """Steps of an epoch, the same on every rank."""
+        return len(self.loader)
+
+    @property
+    def sampler(self) -> Sampler:
+        """Where frameworks look for `set_epoch`."""
+        return self.loader.sampler
+
+    @property
+    def batch_sampler(self) -> Sampler:
+        """Where frameworks look for the batch size: the same as `sampler`."""
+        return self.loader.sampler
+
+    @property
+    def step(self) -> int:
+        """Batches of the epoch that came, also before a state was taken that was loaded."""
+        return self.loader.step
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after `load_state_dict`. Raises
+        `ConfigError` for an epoch before that of a state that was loaded and not iterated yet."""
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the next batch, as in `headwater.Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Makes the next iteration continue where the state was taken."""
+        self.loader.load_state_dict(state_dict)
+
+    def resume(self, state_dict: Mapping[str, Any]) -> int:
+        """Loads a state, and returns the epoch to go on with: the next one, where the state's epoch has no batch left."""
+        self.load_state_dict(state_dict)
+        return self.loader.epoch
+
+    def close(self) -> None:
+        """Closes the loader and its services."""
+        self.loader.close()
 
 
 def tuples(loader: Loader) -> Iterator[tuple[Any, ...]]:

@@ -11,17 +11,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from torch.utils import data
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from . import Loader
 from .errors import ConfigError, ForkError
+from .sampling import LoaderWrapper
 from .torch_batch import TorchBatch
-
-if TYPE_CHECKING:
-    from .sampling import Sampler
 
 __all__ = ["IterableDataset"]
 
@@ -42,7 +40,7 @@ _NOT_FOLLOWED = (
 )
 
 
-class IterableDataset(data.IterableDataset):
+class IterableDataset(LoaderWrapper, data.IterableDataset):
     """Whole batches of a loader, as `headwater.TorchBatch`.
 
     Use it in `DataLoader(dataset, batch_size=None, num_workers=0)`, or in torchdata's `StatefulDataLoader` with the
@@ -55,7 +53,7 @@ class IterableDataset(data.IterableDataset):
     def __init__(self, loader: Loader):
         if not isinstance(loader, Loader):
             raise TypeError(f"IterableDataset(loader): give a headwater.Loader, not {type(loader).__name__}")
-        self.loader = loader
+        super().__init__(loader)
         # Batches of the next iteration that Accelerate drops, because they were trained on.
         self._dropped = 0
         self._is_followed = False
@@ -115,33 +113,14 @@ class IterableDataset(data.IterableDataset):
         self._dropped = step
         self.loader.seek(epoch, step)
 
-    def __len__(self) -> int:
-        """Steps of an epoch, the same on every rank."""
-        return len(self.loader)
-
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after `load_state_dict`. Raises
-        `ConfigError` for an epoch before that of a state that was loaded and not iterated yet."""
-        self.loader.set_epoch(epoch)
+        """As in `headwater.sampling.LoaderWrapper`."""
+        super().set_epoch(epoch)
         self._is_placed = True
-
-    @property
-    def sampler(self) -> Sampler:
-        """Where frameworks look for `set_epoch`."""
-        return self.loader.sampler
-
-    @property
-    def batch_sampler(self) -> Sampler:
-        """Where frameworks look for the batch size: the same as `sampler`."""
-        return self.loader.sampler
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position of the next batch, as in `headwater.Loader.state_dict`."""
-        return self.loader.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Makes the next iteration continue where the state was taken."""
-        self.loader.load_state_dict(state_dict)
+        super().load_state_dict(state_dict)
         self._is_placed = True
 
     def __reduce__(self) -> NoReturn:

@@ -7,11 +7,11 @@ import functools
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 _RATIO = (3 / 4, 4 / 3)
 # The probabilities that DINOv2's released code really uses: docs/recipes.md says why they differ from the paper.
-_BLUR_FIRST, _BLUR_SECOND, _BLUR_LOCAL = 0.0, 0.9, 0.5
+BLUR_FIRST, BLUR_SECOND, BLUR_LOCAL = 0.0, 0.9, 0.5
 
 _Pair = tuple[float, float]
 _Triple = tuple[float, float, float]
@@ -107,18 +107,17 @@ def _global_views(aug_cfg: Any) -> list[dict[str, Any]]:
     views = []
     for number in range(aug_cfg.n_global_crops):
         second = number == 1
-        ops = _ops(_BLUR_SECOND if second else _BLUR_FIRST)
-        if second:
-            ops.append({"op": "solarize", "p": aug_cfg.solarize_prob, "threshold": 128})
+        ops = distortions(BLUR_SECOND if second else BLUR_FIRST, aug_cfg.solarize_prob if second else None)
         views.append(_view(aug_cfg.global_crops_scale, ops))
     return views
 
 
 def _local_views(aug_cfg: Any) -> list[dict[str, Any]]:
-    return [_view(aug_cfg.local_crops_scale, _ops(_BLUR_LOCAL))] * aug_cfg.n_local_crops
+    return [_view(aug_cfg.local_crops_scale, distortions(BLUR_LOCAL))] * aug_cfg.n_local_crops
 
 
-def _ops(blur_p: float) -> list[dict[str, Any]]:
+def distortions(blur_p: float, solarize_p: Optional[float] = None) -> list[dict[str, Any]]:
+    """The operations of a view, which differ in blur and solarisation only."""
     jitter = {
         "op": "color_jitter",
         "p": 0.8,
@@ -128,7 +127,8 @@ def _ops(blur_p: float) -> list[dict[str, Any]]:
         "hue": [-0.1, 0.1],
     }
     blur = {"op": "gaussian_blur", "p": blur_p, "sigma": [0.1, 2.0]}
-    return [{"op": "flip", "p": 0.5}, jitter, {"op": "grayscale", "p": 0.2}, blur]
+    ops = [{"op": "flip", "p": 0.5}, jitter, {"op": "grayscale", "p": 0.2}, blur]
+    return ops if solarize_p is None else [*ops, {"op": "solarize", "p": solarize_p, "threshold": 128}]
 
 
 def _view(scale: _Pair, ops: list[dict[str, Any]]) -> dict[str, Any]:

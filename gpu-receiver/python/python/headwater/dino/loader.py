@@ -94,7 +94,7 @@ class DINODataLoader:
             "checkpoint_every_steps": _NEVER_STEPS,
             "checkpoint_keep": _CHECKPOINTS_KEPT,
             "resume": resume,
-            **_ranks(),
+            **process_group.ranks(),
             **options,
         }
         if elsewhere:
@@ -217,19 +217,11 @@ def _device(device_id: Any) -> str:
     return "cpu"
 
 
-def _ranks() -> dict[str, int]:
-    from torch import distributed
-
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return {}
-    return {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
-
-
 def _check_one_place(loader: Loader) -> None:
     """Refuses ranks at different positions: they would train on parts of different batches."""
     from torch import distributed
 
-    if not _ranks():
+    if not process_group.ranks():
         return
     places: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(places, (loader.epoch, loader.step))

@@ -64,6 +64,15 @@ def started() -> Optional[Environment]:
     return _started
 
 
+def ranks() -> dict[str, int]:
+    """Rank and number of ranks in torch.distributed, as keywords of a `headwater.Loader`; empty if it is not initialised."""
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return {}
+    return {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+
+
 def device_index(local_rank: int) -> int:
     """The GPU of a local rank. It is number 0 if the launcher shows each rank only its own GPU."""
     import torch

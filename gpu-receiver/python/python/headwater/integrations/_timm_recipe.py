@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..errors import ConfigError
+from . import _opening
 
 __all__ = ["check_unsupported", "eval_recipe", "refuse", "sides", "train_recipe"]
 
@@ -33,7 +33,7 @@ _UNSUPPORTED: dict[str, tuple[Any, str]] = {
 
 def refuse(name: str, value: Any, remedy: str) -> NoReturn:
     """Raises `ConfigError` for an argument that has no counterpart."""
-    raise ConfigError(f"`{name}={value!r}` of create_loader has no counterpart: {remedy}")
+    _opening.refuse(f"{name}={value!r}", "create_loader", remedy)
 
 
 def check_unsupported(given: Entry) -> None:

@@ -11,18 +11,19 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Optional
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
 
 import torch
 
 from .. import Loader, recipe_from
 from ..errors import ConfigError
+from ..sampling import LoaderWrapper
 from ._clip_tokens import Tokens
+from ._opening import is_on_cluster, refuse, source
 
 __all__ = ["get_data"]
 
-_ON_CLUSTER = ("storage", "workers", "ray")
 # Batches that a loader makes in advance, and the slots it has beside them, unless they are set.
 _WINDOW, _SPARE = 4, 4
 
@@ -92,11 +93,11 @@ class _Captions:
         return self._tokens(captions, batch)
 
 
-class _Batches:
+class _Batches(LoaderWrapper):
     """Batches of a loader as open_clip takes them: images and token ids."""
 
     def __init__(self, loader: Loader, captions: _Captions, world_size: int) -> None:
-        self.loader = loader
+        super().__init__(loader)
         self._captions = captions
         self._world_size = world_size
         self._seed = loader.config["seed"]
@@ -105,9 +106,6 @@ class _Batches:
         for batch in self.loader:
             tensors = batch.torch()
             yield tensors["images"], self._captions.ids(tensors, self._seed)
-
-    def __len__(self) -> int:
-        return len(self.loader)
 
     @property
     def num_batches(self) -> int:
@@ -118,23 +116,6 @@ class _Batches:
     def num_samples(self) -> int:
         """Samples of an epoch, on all ranks."""
         return self.num_batches * self.loader.batch_size * self._world_size
-
-    @property
-    def step(self) -> int:
-        """Batches of the epoch that came, also before a state was taken that was loaded."""
-        return self.loader.step
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position of the next batch, for a checkpoint."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration continue where the state was taken."""
-        self.loader.load_state_dict(state)
-
-    def close(self) -> None:
-        """Closes the loader and its services."""
-        self.loader.close()
 
 
 class _Validation:
@@ -189,9 +170,9 @@ class _Epoch:
 
 def _train(args: Any, preprocess: Any, captions: _Captions, options: dict[str, Any]) -> _Batches:
     if getattr(args, "dataset_resampled", False):
-        _refuse("--dataset-resampled", "an epoch here has each sample once: leave it out")
+        refuse("--dataset-resampled", "open_clip", "an epoch here has each sample once: leave it out")
     if getattr(args, "train_data_upsampling_factors", None) is not None:
-        _refuse("--train-data-upsampling-factors", "leave it out, or give weights of datasets: `datasets=[(name, weight), ..]`")
+        refuse("--train-data-upsampling-factors", "open_clip", "leave it out, or give weights of datasets: `datasets=[(name, weight), ..]`")
     source = _source(args, args.train_data, "--train-data", options)
     rank, world_size = (args.rank, args.world_size) if args.distributed else (0, 1)
     keywords: dict[str, Any] = {"rank": rank, "world_size": world_size, "seed": args.seed, "label_field": ""}
@@ -211,14 +192,13 @@ def _train(args: Any, preprocess: Any, captions: _Captions, options: dict[str, A
 def _source(args: Any, given: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Where the loader finds its samples."""
     if args.dataset_type == "synthetic":
-        _refuse("--dataset-type synthetic", "nothing is loaded there: use open_clip's own get_data")
-    if any(options.get(one) for one in _ON_CLUSTER):
-        return {} if "datasets" in options else {"datasets": given}
+        refuse("--dataset-type synthetic", "open_clip", "nothing is loaded there: use open_clip's own get_data")
+    if is_on_cluster(options):
+        return source(given, 0, options)
     parts = given.split("::") if isinstance(given, str) else list(given)
     if args.dataset_type == "csv" or (args.dataset_type == "auto" and parts[0].endswith((".csv", ".tsv"))):
-        _refuse(f"{name} of CSV", "write its images and captions into WebDataset shards (tar), or into Parquet")
-    threads = {"augment_threads": args.workers} if args.workers else {}
-    return {"data": parts if len(parts) > 1 else parts[0], **threads}
+        refuse(f"{name} of CSV", "open_clip", "write its images and captions into WebDataset shards (tar), or into Parquet")
+    return source(parts if len(parts) > 1 else parts[0], args.workers, options)
 
 
 def _listed(shards: Any) -> Optional[int]:
@@ -285,7 +265,3 @@ def _chosen(document: str, sample: Any, path: str, seed: int, epoch: int) -> str
         f"sample {sample.key} of {sample.shard} has no caption at `text_path={path!r}`: give the JSON pointer of a text or of a list of texts, "
         "or leave such samples out of the shards"
     )
-
-
-def _refuse(name: str, remedy: str) -> NoReturn:
-    raise ConfigError(f"`{name}` of open_clip has no counterpart: {remedy}")

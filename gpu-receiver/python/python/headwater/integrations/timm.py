@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union
 
 import torch
@@ -18,14 +18,14 @@ import torch
 from .. import Loader
 from ..errors import ConfigError
 from ..mixing import mix, soft_labels
-from ..sampling import Dataset, Sampler
+from ..sampling import Dataset, LoaderWrapper
+from ._opening import is_on_cluster, source
 from ._timm_recipe import check_unsupported, eval_recipe, refuse, sides, train_recipe
 
 __all__ = ["create_loader"]
 
 _DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_ON_CLUSTER = ("storage", "workers", "ray")
 _MODES = ("batch", "elem", "pair")
 # What a loader's own recipe decides.
 _OF_RECIPE = """no_aug re_prob re_mode train_crop_mode scale ratio vflip color_jitter_prob grayscale_prob gaussian_blur_prob
@@ -121,24 +121,20 @@ def create_loader(
         keywords["mixing"] = _mixing(mixup)
     if device.type == "cuda":
         keywords.setdefault("device", str(device))
-    if any(options.get(name) for name in _ON_CLUSTER):
-        keywords.setdefault("datasets", dataset)
-        return TimmLoader(Loader(**keywords), device, is_training, mixup)
-    if num_workers:
-        keywords.setdefault("augment_threads", num_workers)
-    loader = Loader(_located(dataset), **keywords)
-    _check_classes(loader)
+    loader = Loader(**{**source(_located(dataset), num_workers, options), **keywords})
+    if not is_on_cluster(options):
+        _check_classes(loader)
     return TimmLoader(loader, device, is_training, mixup)
 
 
-class TimmLoader:
+class TimmLoader(LoaderWrapper):
     """Batches of a loader as timm's training and validation take them: `(input, target)`.
 
     Epochs follow each other as those of a `headwater.Loader`; a validation goes through the same batches each time.
     """
 
     def __init__(self, loader: Loader, device: torch.device, is_training: bool, mixup: Any) -> None:
-        self.loader = loader
+        super().__init__(loader)
         self._device = device
         self._is_training = is_training
         self._mixup = mixup
@@ -158,20 +154,6 @@ class TimmLoader:
             return mix(images, labels, batch, num_classes=classes, smoothing=smoothing)
         return images, soft_labels(labels, labels, torch.ones(len(labels), device=labels.device), classes, smoothing)
 
-    def __len__(self) -> int:
-        """Batches of an epoch."""
-        return len(self.loader)
-
-    @property
-    def sampler(self) -> Sampler:
-        """Where timm's scripts look for `set_epoch`."""
-        return self.loader.sampler
-
-    @property
-    def batch_sampler(self) -> Sampler:
-        """The same as `sampler`."""
-        return self.loader.sampler
-
     @property
     def dataset(self) -> Dataset:
         """The number of samples, as `len(loader.dataset)`."""
@@ -186,27 +168,6 @@ class TimmLoader:
     def mixup_enabled(self, enabled: bool) -> None:
         if self._mixup is not None:
             self._mixup.mixup_enabled = enabled
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position of the next batch, for a checkpoint."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration continue where the state was taken."""
-        self.loader.load_state_dict(state)
-
-    def resume(self, state: Mapping[str, Any]) -> int:
-        """Loads a state, and returns the epoch to go on with: the next one, where the state's epoch has no batch left."""
-        self.loader.load_state_dict(state)
-        epoch, step = self.loader.epoch, self.loader.step
-        if step >= len(self.loader):
-            epoch += 1
-            self.loader.seek(epoch, 0)
-        return epoch
-
-    def close(self) -> None:
-        """Closes the loader and its services."""
-        self.loader.close()
 
 
 def _mixup(collate_fn: Any, mixup_fn: Any, batch_size: int, is_training: bool) -> Any:
