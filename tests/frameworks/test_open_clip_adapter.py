@@ -107,6 +107,15 @@ def test_validation_has_upstreams_batches_each_time(get_data, shards):
         assert all((looks[0][text] - looks[1][text]).abs().max() < 1e-5 for text in looks[0])
 
 
+def test_on_a_cluster_validation_is_of_its_own_dataset():
+    from headwater.integrations.open_clip import _Captions, _Validation
+
+    args = open_clip_runs.arguments("train", val_data="val")
+    captions = _Captions(open_clip.get_tokenizer("ViT-B-32"), "txt", None, 4096)
+    options = {"storage": ["a:1"], "workers": ["b:1"], "datasets": [("one", 2.0), ("two", 1.0)]}
+    assert _Validation(args, image_transform(32, is_train=False), captions, options)._keywords["datasets"] == "val"
+
+
 def test_one_of_several_captions_is_drawn_for_each_epoch_and_again_after_a_resume(get_data, shards):
     args, tokenizer = open_clip_runs.arguments(shards), open_clip.get_tokenizer("ViT-B-32")
 
@@ -185,3 +194,9 @@ def test_a_killed_training_that_is_resumed_repeats_and_loses_no_sample(shards, t
     assert (mine.repeated, mine.lost) == (0, 0)
     # open_clip begins the epoch again.
     assert (upstream.repeated, upstream.lost) == (upstream.saved * figures.BATCH, 0)
+
+
+def test_a_checkpoint_of_an_epochs_last_step_goes_on_with_the_next_epoch(shards, tmp_path):
+    last = photos.SAMPLES // figures.BATCH
+    resumed = figures.resumed("open_clip_runs", "headwater", shards, tmp_path / "run", photos.SAMPLES, seed=0, kill_after=last + 1)
+    assert (resumed.saved, resumed.repeated, resumed.lost) == (last, 0, 0)

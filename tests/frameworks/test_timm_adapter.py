@@ -167,6 +167,8 @@ def test_policies_have_the_numbers_of_their_text():
     assert rand == {"op": "timm_rand_augment", "num_ops": 3, "magnitude": 7.0, "magnitude_std": 1.0, "increasing": True, "p": 0.3, **look}
     (usual,) = _policy("rand", given)
     assert usual == {"op": "timm_rand_augment", "num_ops": 2, "magnitude": 10.0, "magnitude_std": 0.0, "increasing": False, "p": 0.5, **look}
+    # timm takes any text after `inc` for true.
+    assert _policy("rand-m9-inc0", given)[0]["increasing"] is True
     (augmix,) = _policy("augmix-m5-w4-d2", {**given, "interpolation": "bilinear"})
     assert augmix == {"op": "timm_aug_mix", "magnitude": 5.0, "width": 4, "depth": 2, "alpha": 1.0, **look, "interpolation": "bilinear"}
 
@@ -178,6 +180,15 @@ def test_classes_with_other_numbers_than_in_timm_are_refused(tmp_path):
         (tmp_path / name).mkdir()
         Image.new("RGB", (40, 40)).save(tmp_path / name / "a.png")
     with pytest.raises(headwater.ConfigError, match="class 0 is 'class-10' here and 'class-2' in timm"):
+        timm_runs.create("headwater", tmp_path)
+
+
+def test_folders_within_the_folder_of_a_class_are_refused(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "plants" / "rose").mkdir(parents=True)
+    Image.new("RGB", (40, 40)).save(tmp_path / "plants" / "rose" / "a.png")
+    with pytest.raises(headwater.ConfigError, match="rose' is a folder in the folder of a class: its images are of class 'plants' here"):
         timm_runs.create("headwater", tmp_path)
 
 

@@ -85,6 +85,13 @@ def test_a_loader_without_a_further_epoch_says_so(combined):
     with pytest.raises(headwater.ConfigError, match="this loader has no epoch 1"):
         taken(loader, 1000)
     assert loader.step == len(loader.loaders[0])
+    state = loader.state_dict()
+    for again in (loader, combined(ratios=(1, 0), epochs=1)):
+        again.load_state_dict(state)
+        batches = iter(again)
+        for _ in range(2):
+            with pytest.raises(headwater.ConfigError, match="no further epoch|no epoch 1"):
+                next(batches)
 
 
 def test_what_does_not_fit_is_refused(combined):

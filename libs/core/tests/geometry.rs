@@ -143,6 +143,13 @@ fn boxes_do_not_follow_what_turns_a_view() {
     written["tensors"][0]["views"] = json!([{
         "crop": {"kind": "random", "padding": 4, "padding_mode": "reflect"},
     }]);
-    let said = recipe(written).validate().expect_err("mirrored").to_string();
+    let mirrored = |written: &serde_json::Value| {
+        recipe(written.clone()).validate().expect_err("mirrored").to_string()
+    };
+    let said = mirrored(&written);
     assert!(said.contains("padding_mode reflect"), "{said}");
+    written["boxes"] = json!([]);
+    written["geometry"] = json!([{"name": "places", "like": "images"}]);
+    let said = mirrored(&written);
+    assert!(said.contains("padding_mode reflect, which tensors of geometry"), "{said}");
 }

@@ -54,11 +54,11 @@ def losses(run, folder) -> Losses:
     return Losses(**found)
 
 
-def resumed(module: str, kind: str, data: str, folder: Path, samples: int, seed: int) -> Resumed:
-    """Kills a training at a step that `seed` draws, resumes it, and counts what the weights at the end have seen."""
+def resumed(module: str, kind: str, data: str, folder: Path, samples: int, seed: int, kill_after: int = 0) -> Resumed:
+    """Kills a training at a step that `seed` draws unless it is given, resumes it, and counts what the weights at the end have seen."""
     folder.mkdir(parents=True)
     steps = samples // BATCH
-    kill_after = random.Random(seed).randrange(SAVED_EVERY + 1, steps)
+    kill_after = kill_after or random.Random(seed).randrange(SAVED_EVERY + 1, steps)
     killed = _train(module, kind, data, folder, kill_after)
     assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
     again = _train(module, kind, data, folder, 0)

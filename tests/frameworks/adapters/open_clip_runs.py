@@ -115,7 +115,7 @@ def train(kind: str, shards: str, out: Path, kill_after: int) -> None:
         model.load_state_dict(checkpoint["state_dict"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         if kind == "headwater":
-            loader.load_state_dict(checkpoint["loader"])
+            first = loader.resume(checkpoint["loader"])
 
     def save():
         checkpoint = {"epoch": epoch, "state_dict": model.state_dict(), "optimizer": optimizer.state_dict()}

@@ -63,14 +63,18 @@ class CombinedLoader:
         self._iterations = [iter(())] * len(self.loaders)
 
     def __iter__(self) -> Iterator[Batch]:
-        while True:
-            number = self.loader_of(self._step)
+        return _Batches(self)
+
+    def _next(self) -> Batch:
+        number = self.loader_of(self._step)
+        batch = next(self._iterations[number], None)
+        if batch is None:
+            self._iterations[number] = iter(self.loaders[number])
             batch = next(self._iterations[number], None)
-            if batch is None:
-                self._iterations[number] = iter(self.loaders[number])
-                batch = next(self._iterations[number])
-            self._step += 1
-            yield batch
+        if batch is None:
+            raise ConfigError(f"loader {number} has no further epoch at step {self._step}: open it with more `epochs`, or without")
+        self._step += 1
+        return batch
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch is, of each loader too. On ranks of another number it is loaded as that of a loader."""
@@ -101,3 +105,16 @@ class CombinedLoader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Batches:
+    """An iteration. After an error that may pass it goes on when it is asked again."""
+
+    def __init__(self, combined: CombinedLoader):
+        self._combined = combined
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Batch:
+        return self._combined._next()

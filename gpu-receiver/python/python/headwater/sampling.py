@@ -102,8 +102,7 @@ class LoaderWrapper:
 
 def tuples(loader: Loader) -> Iterator[tuple[Any, ...]]:
     """The batches of an iteration as tuples of PyTorch's tensors, in the order of the recipe."""
-    for batch in loader:
-        yield tuple(batch.torch().values())
+    return map(lambda batch: tuple(batch.torch().values()), iter(loader))
 
 
 def epochs(loader: Loader, first: int, end: int) -> Iterator[int]:

@@ -88,12 +88,16 @@ impl Follower {
             CropSpec::Base { .. } | CropSpec::WindowOfBase { .. } if self == Self::Geometry => None,
             CropSpec::Base { .. } => Some("crop base"),
             CropSpec::WindowOfBase { .. } => Some("crop window_of_base"),
-            CropSpec::Random { padding_mode, .. } if self == Self::Boxes => match padding_mode {
-                PaddingMode::Constant => None,
-                PaddingMode::Edge => Some("padding_mode edge"),
-                PaddingMode::Reflect => Some("padding_mode reflect"),
-                PaddingMode::Symmetric => Some("padding_mode symmetric"),
-            },
+            CropSpec::Random { padding_mode, .. }
+                if matches!(self, Self::Boxes | Self::Geometry) =>
+            {
+                match padding_mode {
+                    PaddingMode::Constant => None,
+                    PaddingMode::Edge => Some("padding_mode edge"),
+                    PaddingMode::Reflect => Some("padding_mode reflect"),
+                    PaddingMode::Symmetric => Some("padding_mode symmetric"),
+                }
+            }
             CropSpec::RandomResized { .. }
             | CropSpec::CenterAfterResize { .. }
             | CropSpec::RandomAfterResize { .. }

@@ -193,7 +193,8 @@ def _rand_augment(text: str, has: dict[str, float], look: Entry) -> list[Entry]:
         "num_ops": int(has.get("n", 2)),
         "magnitude": float(int(has.get("m", 10))),
         "magnitude_std": has.get("mstd", 0.0),
-        "increasing": bool(has.get("inc", 0)),
+        # timm takes the text for a truth value: that of `inc0`, too.
+        "increasing": "inc" in has,
         "p": has.get("p", 0.5),
     }
     return [{**entry, **look}]

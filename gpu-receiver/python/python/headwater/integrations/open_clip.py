@@ -103,9 +103,12 @@ class _Batches(LoaderWrapper):
         self._seed = loader.config["seed"]
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for batch in self.loader:
-            tensors = batch.torch()
-            yield tensors["images"], self._captions.ids(tensors, self._seed)
+        # Unlike a generator, it can be asked again after an error that may pass.
+        return map(self._pair, iter(self.loader))
+
+    def _pair(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        tensors = batch.torch()
+        return tensors["images"], self._captions.ids(tensors, self._seed)
 
     @property
     def num_batches(self) -> int:
@@ -122,6 +125,8 @@ class _Validation:
     """The same for validation, which only one rank does: it opens with its first use."""
 
     def __init__(self, args: Any, preprocess: Any, captions: _Captions, options: dict[str, Any]) -> None:
+        # What is said of the training's datasets.
+        options = {name: value for name, value in options.items() if name != "datasets"}
         source = _source(args, args.val_data, "--val-data", options)
         recipe = _recipe(preprocess, captions)
         keywords = {"shuffle_block": 0, "epoch_end": "short_last", "rank": 0, "world_size": 1, "seed": args.seed, "label_field": ""}

@@ -121,8 +121,10 @@ def create_loader(
         keywords["mixing"] = _mixing(mixup)
     if device.type == "cuda":
         keywords.setdefault("device", str(device))
+    _check_depth(dataset)
     loader = Loader(**{**source(_located(dataset), num_workers, options), **keywords})
-    if not is_on_cluster(options):
+    is_folder = isinstance(dataset, (str, os.PathLike)) and os.path.isdir(dataset)
+    if is_on_cluster(options) or is_folder:
         _check_classes(loader)
     return TimmLoader(loader, device, is_training, mixup)
 
@@ -142,10 +144,11 @@ class TimmLoader(LoaderWrapper):
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         if not self._is_training:
             self.loader.set_epoch(0)
-        for batch in self.loader:
-            yield self._pair(batch.to(self._device, non_blocking=True))
+        # Unlike a generator, it can be asked again after an error that may pass.
+        return map(self._pair, iter(self.loader))
 
     def _pair(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = batch.to(self._device, non_blocking=True)
         images, labels = batch["images"], batch["labels"]
         if self._mixup is None:
             return images, labels
@@ -226,6 +229,22 @@ def _located(dataset: Any) -> Any:
     if isinstance(root, (str, os.PathLike)):
         raise ConfigError(f"`dataset` is timm's {type(dataset).__name__}, which reads by itself: give its path, {os.fspath(root)!r}")
     return dataset
+
+
+def _check_depth(dataset: Any) -> None:
+    """That no folder lies within the folder of a class: timm names a class after the folder that an image lies in."""
+    if not isinstance(dataset, (str, os.PathLike)) or not os.path.isdir(dataset):
+        return
+    with os.scandir(dataset) as top:
+        classes = sorted(entry.path for entry in top if entry.is_dir())
+    for folder in classes:
+        with os.scandir(folder) as entries:
+            below = next((entry.path for entry in entries if entry.is_dir()), None)
+        if below is not None:
+            raise ConfigError(
+                f"{below!r} is a folder in the folder of a class: its images are of class {os.path.basename(folder)!r} here, and in timm of one "
+                "named after their own folder; move them up, or give a `headwater.Loader`"
+            )
 
 
 def _check_classes(loader: Loader) -> None:
