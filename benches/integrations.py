@@ -1,9 +1,12 @@
 """Adapters of other repositories beside their own loaders: the figures of docs/integrations/README.md.
 
-    python benches/integrations.py [--print]
+    python benches/integrations.py --upstreams FOLDER [--print]
+    python benches/integrations.py --only timm
+    python benches/integrations.py --timm-seeds 160
 
 Runs in the environment of `make test-frameworks`. For each adapter: the loss of 100 steps with three seeds, and the samples
-of a training that is killed at a random step and resumed. Writes them into the page, or prints them.
+of a training that is killed at a random step and resumed. Writes them into the page, or prints them. FOLDER has checkouts of
+the repositories that are not on PyPI, each in a folder with its name; without it, there are only the others, printed.
 """
 
 import argparse
@@ -15,13 +18,15 @@ import re
 import statistics
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "integrations" / "README.md"
 FIGURES = re.compile(r"(?<=<!-- figures: made by benches/integrations.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 SEED = 7
-NAMES = ("timm", "open_clip")
+ON_PYPI = ("timm", "open_clip")
+CHECKOUTS = ("dinov2", "dinov3", "mae", "ijepa")
 PACKAGES = ("timm", "open_clip_torch", "torch", "torchvision", "pillow", "webdataset")
 HEAD = """| repository | loader | loss, three seeds | mean | spread | apart | killed after, saved | repeated | lost |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -34,11 +39,14 @@ def rows(name, scratch):
     from adapters import figures, photos
 
     runs = importlib.import_module(f"adapters.{name}_runs")
-    if name == "timm":
-        trained = photos.write_folder(scratch / "classes", one_class_each=False)
-        counted = photos.write_folder(scratch / "photographs", one_class_each=True)
-    else:
+    if name == "open_clip":
         trained = counted = photos.write_captioned(scratch / "captioned", lambda number, label: f"a photo of class {label}, number {number}")
+    else:
+        # MAE and I-JEPA read a folder `train` of what they get.
+        inner = "train" if name in ("mae", "ijepa") else "."
+        trained, counted = scratch / "classes", scratch / "photographs"
+        photos.write_folder(trained / inner, one_class_each=False)
+        photos.write_folder(counted / inner, one_class_each=True)
     losses = figures.losses(runs.losses, trained)
     for kind in figures.KINDS:
         found = figures.resumed(f"{name}_runs", kind, str(counted), scratch / kind, photos.SAMPLES, SEED)
@@ -50,6 +58,17 @@ def rows(name, scratch):
         yield "| " + " | ".join(cells) + " |\n"
 
 
+def of_timm(seeds, scratch):
+    """timm's loss over many seeds, where it erases after it mixes and before, beside Headwater's: means and standard errors."""
+    from adapters import figures, photos, timm_runs
+
+    folder = photos.write_folder(scratch / "classes", one_class_each=False)
+    for kind in ("upstream", timm_runs.ERASING_FIRST, "headwater"):
+        found = [statistics.mean(timm_runs.losses(kind, folder, seed, figures.STEPS)[-figures.LAST :]) for seed in range(seeds)]
+        error = statistics.stdev(found) / len(found) ** 0.5
+        yield f"{kind}: {statistics.mean(found):.4f}, standard error {error:.4f}, of {seeds} seeds with deviation {statistics.stdev(found):.4f}"
+
+
 def machine():
     models = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return f"{len(os.sched_getaffinity(0))} cores of an {models[0]}" if models else "an unnamed processor"
@@ -58,10 +77,20 @@ def machine():
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--print", action="store_true", help="print the table, and leave the page as it is")
-    arguments.add_argument("--only", choices=NAMES, help="one adapter, printed")
+    arguments.add_argument("--only", choices=ON_PYPI + CHECKOUTS, help="one adapter, printed")
+    arguments.add_argument("--upstreams", metavar="FOLDER", help="checkouts of dinov2, dinov3, mae and ijepa")
+    arguments.add_argument("--timm-seeds", type=int, metavar="SEEDS", help="timm's loss over as many seeds, also where it erases first, printed")
     given = arguments.parse_args()
+    if given.upstreams:
+        os.environ["HEADWATER_UPSTREAMS"] = given.upstreams
+    warnings.filterwarnings("ignore", module="timm|open_clip|dinov2|dinov3|torch")
+    if given.timm_seeds:
+        with tempfile.TemporaryDirectory() as scratch:
+            for line in of_timm(given.timm_seeds, Path(scratch)):
+                print(line, flush=True)
+        return
     table = HEAD
-    for name in [given.only] if given.only else NAMES:
+    for name in [given.only] if given.only else ON_PYPI + (CHECKOUTS if given.upstreams else ()):
         with tempfile.TemporaryDirectory() as scratch:
             for row in rows(name, Path(scratch)):
                 print(row, end="", flush=True)
@@ -70,7 +99,7 @@ def main():
     today = datetime.datetime.now(datetime.timezone.utc).date()
     table += f"\nMeasured on {today} on {machine()}, with Python {sys.version.split()[0]}:\n{versions}.\n"
     print(table.rpartition("\n\n")[2])
-    if not given.print and not given.only:
+    if given.upstreams and not given.print and not given.only:
         PAGE.write_text(FIGURES.sub(lambda _: table, PAGE.read_text()))
 
 

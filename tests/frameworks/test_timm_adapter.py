@@ -1,5 +1,8 @@
 """`headwater.integrations.timm.create_loader` beside timm's own."""
 
+import math
+import statistics
+
 import pytest
 
 pytestmark = pytest.mark.long
@@ -199,10 +202,11 @@ def test_a_dataset_of_timm_is_refused_with_its_path(folder):
         create_loader(timm.data.ImageDataset(str(folder)), 32, 4, device="cpu")
 
 
-def test_the_loss_is_near_that_of_upstreams_seeds(folder):
-    """Not within their spread, which docs/integrations/README.md says: 0.012 apart, of 0.9 that 100 steps gain."""
-    found = figures.losses(timm_runs.losses, folder)
-    assert found.apart <= 0.02, found
+def test_the_loss_is_that_of_upstream(folder):
+    """Of 12 seeds, as three lie close together at times: docs/integrations/README.md has 160. 100 steps gain 0.9."""
+    upstream, mine = ([statistics.mean(timm_runs.losses(kind, folder, seed, 100)[-20:]) for seed in range(12)] for kind in figures.KINDS)
+    error = math.sqrt((statistics.variance(upstream) + statistics.variance(mine)) / 12)
+    assert abs(statistics.mean(mine) - statistics.mean(upstream)) <= 3 * error < 0.03
 
 
 def test_a_killed_training_that_is_resumed_repeats_and_loses_no_sample(by_photograph, tmp_path):

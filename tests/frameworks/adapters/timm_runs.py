@@ -8,13 +8,15 @@ from pathlib import Path
 import timm.data
 import timm.utils
 import torch
-from timm.data import FastCollateMixup
+from timm.data import FastCollateMixup, Mixup
 from timm.loss import SoftTargetCrossEntropy
 from timm.models import resume_checkpoint
 
 from .figures import BATCH, EPOCHS, Log
 
 SIDE = 32
+#: timm's own loader without its prefetcher, which erases a sample before it is mixed, as Headwater does.
+ERASING_FIRST = "upstream, erasing first"
 # The models are tiny, and loaders have threads of their own.
 torch.set_num_threads(1)
 CLASSES = 256
@@ -31,7 +33,9 @@ AUGMENTED = {
 def create(kind: str, folder: Path, seed: int = 0, **arguments):
     """The same call of either `create_loader`."""
     arguments = {"input_size": (3, SIDE, SIDE), "batch_size": BATCH, "device": torch.device("cpu"), "num_workers": 0, **arguments}
-    if kind == "upstream":
+    if kind == ERASING_FIRST:
+        arguments["use_prefetcher"] = False
+    if kind in ("upstream", ERASING_FIRST):
         return timm.data.create_loader(timm.data.ImageDataset(str(folder)), **arguments)
     from headwater.integrations.timm import create_loader
 
@@ -43,8 +47,8 @@ def close(loader) -> None:
         loader.close()
 
 
-def mixup():
-    return FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=CLASSES)
+def mixup(kind=FastCollateMixup):
+    return kind(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=CLASSES)
 
 
 def network():
@@ -56,9 +60,13 @@ def network():
 def losses(kind: str, folder: Path, seed: int, steps: int) -> list[float]:
     timm.utils.random_seed(seed)
     model, optimizer = network()
-    loader, loss_fn, found = create(kind, folder, seed, is_training=True, collate_fn=mixup(), **AUGMENTED), SoftTargetCrossEntropy(), []
+    erases_first = kind == ERASING_FIRST
+    loader = create(kind, folder, seed, is_training=True, collate_fn=None if erases_first else mixup(), **AUGMENTED)
+    mixup_fn, loss_fn, found = mixup(Mixup) if erases_first else None, SoftTargetCrossEntropy(), []
     while len(found) < steps:
         for images, targets in loader:
+            if mixup_fn is not None:
+                images, targets = mixup_fn(images, targets)
             loss = loss_fn(model(images), targets)
             optimizer.zero_grad()
             loss.backward()

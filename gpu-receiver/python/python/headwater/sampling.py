@@ -93,8 +93,6 @@ class LoaderWrapper:
     def resume(self, state_dict: Mapping[str, Any]) -> int:
         """Loads a state, and returns the epoch to go on with: the next one, where the state's epoch has no batch left."""
         self.load_state_dict(state_dict)
-        if self.loader.step >= len(self.loader):
-            self.loader.seek(self.loader.epoch + 1, 0)
         return self.loader.epoch
 
     def close(self) -> None:
