@@ -33,8 +33,10 @@ AUGMENTED = {
 def create(kind: str, folder: Path, seed: int = 0, **arguments):
     """The same call of either `create_loader`."""
     arguments = {"input_size": (3, SIDE, SIDE), "batch_size": BATCH, "device": torch.device("cpu"), "num_workers": 0, **arguments}
+    if kind == ERASING_FIRST:
+        arguments["use_prefetcher"] = False
     if kind in ("upstream", ERASING_FIRST):
-        return timm.data.create_loader(timm.data.ImageDataset(str(folder)), **arguments, use_prefetcher=kind == "upstream")
+        return timm.data.create_loader(timm.data.ImageDataset(str(folder)), **arguments)
     from headwater.integrations.timm import create_loader
 
     return create_loader(str(folder), **arguments, seed=seed, embedded="threads")
