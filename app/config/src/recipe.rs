@@ -49,7 +49,8 @@ pub struct RecipeConfig {
     /// Order of the passes of a resize: `horizontal-first`, as in Pillow before 13.0; `pillow-13`,
     /// as in Pillow from 13.0 on: the vertical pass first if the height loses more than twice as
     /// many pixels as the width. Other pixels: part of a batch's identity. Not set: the preset's,
-    /// which is `horizontal-first` for dinov2 and dinov3, and `pillow-13` otherwise.
+    /// which is `pillow-13` for imagenet-train, imagenet-eval and custom, and `horizontal-first` for
+    /// published ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize_passes: Option<ResizePasses>,
     /// The filter of all resizes: `bicubic`, `bilinear`, `box`, `nearest`, or `random`: bilinear or

@@ -235,7 +235,7 @@ def _check_depth(dataset: Any) -> None:
     """That no folder lies within the folder of a class: timm names a class after the folder that an image lies in."""
     if not isinstance(dataset, (str, os.PathLike)) or not os.path.isdir(dataset):
         return
-    with os.scandir(dataset) as top:
+    with os.scandir(os.fspath(dataset)) as top:
         classes = sorted(entry.path for entry in top if entry.is_dir())
     for folder in classes:
         with os.scandir(folder) as entries:
