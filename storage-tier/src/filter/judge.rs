@@ -10,8 +10,8 @@ use crate::StorageError;
 
 /// Bytes of an image that nearly always have its size.
 const HEADER_BYTES: u64 = 16 << 10;
-/// A number or a document larger than this is none.
-const VALUE_BYTES_MAX: u64 = 64 << 20;
+/// A number or a document larger than this is none: as many as are read at once have to fit into memory.
+const VALUE_BYTES_MAX: u64 = 4 << 20;
 
 /// What is read of a field for a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
