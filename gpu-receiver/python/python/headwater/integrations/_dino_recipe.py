@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .._transforms import recipe_from
-from ..dino import augment
+from ..dino.augment import distortions
 from ..errors import ConfigError
 from ._opening import refuse
 
@@ -85,7 +85,7 @@ def _view(transform: Any, name: str) -> tuple[Entry, tuple[Any, ...]]:
     except ConfigError as error:
         raise ConfigError(f"`{name}` of DataAugmentationDINO: {error}; {_PUBLISHED}") from error
     (view,) = found["tensors"][0]["views"]
-    flip, *others = augment.distortions(blur_p, solarize_p)
+    flip, *others = distortions(blur_p, solarize_p)
     if view["ops"] not in ([flip, *others], [{**flip, "p": 0.0}, *others]):
         refuse(name, "DataAugmentationDINO", _PUBLISHED)
     return view, (found["mean"], found["std"], found["interpolation"])
