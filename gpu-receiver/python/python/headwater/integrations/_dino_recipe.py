@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .._transforms import recipe_from
-from ..dino.augment import distortions
+from ..dino.augment import BLUR_FIRST, BLUR_LOCAL, BLUR_SECOND, distortions
 from ..errors import ConfigError
 from ._opening import refuse
 
@@ -24,9 +24,9 @@ _SETTINGS = ("mask_ratio_tuple", "mask_probability", "dtype", "n_tokens", "mask_
 _SOLARIZE = 0.2
 # What each attribute of `DataAugmentationDINO` does after a cut: blur and solarisation, by their probabilities.
 _VIEWS = {
-    "global_transfo1": ("geometric_augmentation_global", augment.BLUR_FIRST, None),
-    "global_transfo2": ("geometric_augmentation_global", augment.BLUR_SECOND, _SOLARIZE),
-    "local_transfo": ("geometric_augmentation_local", augment.BLUR_LOCAL, None),
+    "global_transfo1": ("geometric_augmentation_global", BLUR_FIRST, None),
+    "global_transfo2": ("geometric_augmentation_global", BLUR_SECOND, _SOLARIZE),
+    "local_transfo": ("geometric_augmentation_local", BLUR_LOCAL, None),
 }
 
 
