@@ -103,7 +103,8 @@ fn what_is_no_list_is_refused_with_its_place() {
         (array("<i8", "(2,)", &eight(&[0, -1])), "entry 1: -1 is negative"),
         (array("<f8", "(1,)", &1.5f64.to_le_bytes()), "entry 0: 1.5 is not a whole number"),
         (array("|b1", "(1,)", b"1"), "its type `|b1` is not one of whole numbers"),
-        (array("é", "(1,)", b"1"), "its type `é` is not known"),
+        // Headers of version 1 are Latin-1.
+        (array("é", "(1,)", b"1"), "its type `Ã©` is not known"),
         (npy("{'descr': '|O'", b""), "dictionary"),
         (b"\x93NUMPY\x02\0\xff\xff\xff\xff".to_vec(), "the header has 4294967295 bytes"),
         (b"\x93NUMPY\x01\0\xff\x00".to_vec(), "the header is cut off"),
