@@ -291,6 +291,11 @@ impl StorageError {
         Self::Broken { name: name.into(), place: place.into(), fault: fault.into() }
     }
 
+    /// Whether a shard was fetched, twice, and does not have its checksum.
+    pub(crate) fn is_other_sum(&self) -> bool {
+        matches!(self, Self::Object(error) if is_other_sum(error))
+    }
+
     /// What it means of metadata that could be read when the node started: they are others now, or away.
     pub(crate) fn since_start(self, place: &Place) -> Self {
         match self.kind() {
@@ -323,7 +328,7 @@ impl StorageError {
             | Self::Compressed { .. }
             | Self::Samples { .. } => StorageFailure::ShardBroken,
             // It was fetched twice.
-            Self::Object(error) if is_other_sum(error) => StorageFailure::ShardBroken,
+            error if error.is_other_sum() => StorageFailure::ShardBroken,
             // Its source, the system, or files beside it: neither says anything about a sample.
             Self::Object(_)
             | Self::Dataset { .. }

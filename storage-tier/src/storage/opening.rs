@@ -110,7 +110,7 @@ impl Storage {
 /// Opens a shard; one that is broken once more: what a disk or a network has given wrong once is not held against it.
 fn twice_if_broken<T>(open: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
     match open() {
-        Err(error) if error.kind() == StorageFailure::ShardBroken => {
+        Err(error) if error.kind() == StorageFailure::ShardBroken && !error.is_other_sum() => {
             let error = error.sentence();
             tracing::warn!(%error, "a shard cannot be served: it is read once more");
             open()

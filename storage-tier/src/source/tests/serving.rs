@@ -284,7 +284,9 @@ async fn a_shard_that_differs_from_its_checksum_is_fetched_once_more_and_then_re
     serve(&wrong);
     server.requests();
     let fields = FieldSelection::all();
-    let error = storage.read("d", 0, &[0], &fields).await.unwrap_err().sentence();
+    let error = storage.read("d", 0, &[0], &fields).await.unwrap_err();
+    assert!(!error.kind().is_retryable(), "each further try would fetch all of it");
+    let error = error.sentence();
     assert!(error.contains("ds/s.tar") && error.contains(&sum), "{error}");
     let of_shard =
         |request: &Request| request.path == "/ds/s.tar" && request.headers.contains_key("range");
