@@ -264,5 +264,7 @@ fn slice<T: H5Type + AsRef<[u8]>>(array: &Array, rows: &Range<u64>) -> Result<Ve
         *first = SliceInfoElem::Slice { start: rows.start, end: rows.end, step: 1 };
     }
     let elements = array.dataset.read_slice::<T>(&selection)?;
-    Ok(elements.iter().flat_map(AsRef::as_ref).copied().collect())
+    let mut bytes = Vec::new();
+    elements.iter().for_each(|element| bytes.extend_from_slice(element.as_ref()));
+    Ok(bytes)
 }
