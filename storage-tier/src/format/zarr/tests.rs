@@ -231,3 +231,29 @@ fn an_array_that_says_it_has_any_number_of_strings_is_refused_or_read() {
         Zarr::new(&dataset).outlines(&place).unwrap_err();
     }
 }
+
+/// A folder that is not mounted for a moment says nothing of what is in it.
+#[test]
+fn metadata_that_is_away_after_the_start_is_no_broken_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = fixtures::data().join("arrays/zarr/v3-checked.zarr");
+    let to = folder.path().join("a.zarr");
+    for entry in Place::of_file(&from).list().unwrap() {
+        let file = to.join(entry.path.strip_prefix(&from).unwrap());
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::copy(&entry.path, file).unwrap();
+    }
+    let (zarr, place) = (Zarr::new(&DatasetConfig::default()), Place::of_file(&to));
+    let version = zarr.outlines(&place).unwrap()[0].version;
+    let metadata = to.join("zarr.json");
+    let whole = std::fs::read(&metadata).unwrap();
+    for now in [None, Some(&whole[..9])] {
+        std::fs::remove_file(&metadata).unwrap();
+        if let Some(bytes) = now {
+            std::fs::write(&metadata, bytes).unwrap();
+        }
+        let error = zarr.open(&place, 0, version).unwrap_err();
+        assert!(error.kind().is_retryable(), "{}", error.sentence());
+        std::fs::write(&metadata, &whole).unwrap();
+    }
+}
