@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,10 +99,9 @@ class DINOBatches(LoaderWrapper):
             loader.seek(*divmod(first_step, len(loader)))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        while True:
-            yield from map(collated, self.loader)
-            if not self._is_infinite:
-                return
+        # Unlike a generator, it can be asked again after an error that may pass.
+        iterations = itertools.repeat(self.loader) if self._is_infinite else (self.loader,)
+        return map(collated, itertools.chain.from_iterable(iterations))
 
     @property
     def batch_size(self) -> int:

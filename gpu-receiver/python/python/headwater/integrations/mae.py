@@ -67,9 +67,8 @@ class DataLoader(LoaderWrapper):
             self._check_samples(folder)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for batch in self.loader:
-            tensors = batch.torch()
-            yield tensors["images"], tensors["labels"]
+        # Unlike a generator, it can be asked again after an error that may pass.
+        return map(_pair, iter(self.loader))
 
     @property
     def dataset(self) -> Dataset:
@@ -88,6 +87,11 @@ class DataLoader(LoaderWrapper):
             if theirs != ours and not (what == "classes" and ours is None):
                 self.close()
                 raise ConfigError(f"`dataset` has the {what} {theirs}, and the loader {ours}: give the path of the images in place of it")
+
+
+def _pair(batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    tensors = batch.torch()
+    return tensors["images"], tensors["labels"]
 
 
 def _is_folder(dataset: Any) -> bool:
