@@ -1,6 +1,6 @@
 //! Memory under a tensor, and what keeps it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use headwater_core::Dtype;
 use headwater_receiver::{Batch, DeviceBatch};
@@ -13,6 +13,16 @@ const ALIGN_BYTES: usize = 256;
 
 /// A tensor below this is handed out as a copy.
 const SMALL_BYTES: u64 = 64 << 10;
+
+/// Memory of tensors that are gone, for those to come: the pages of a large image take the system as long as its decoding.
+/// The last freed is the last.
+static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// Blocks below this come from the allocator's own store.
+const KEPT_FROM_BYTES: usize = 128 << 10;
+
+/// All that is kept.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// Where a tensor's elements lie, C order.
 #[derive(Clone)]
@@ -111,9 +121,14 @@ pub(crate) fn dtype_of(batch: &Batch, index: usize) -> Dtype {
 impl Aligned {
     /// A copy of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let mut copy = Self::zeroed(bytes.len());
+        let mut copy = Self::unspecified(bytes.len());
         copy.as_mut_slice().copy_from_slice(bytes);
         copy
+    }
+
+    /// Any values, to be written over.
+    pub(crate) fn unspecified(len: usize) -> Self {
+        Self::within(kept_block(len).unwrap_or_else(|| vec![0; len + ALIGN_BYTES]), len)
     }
 
     /// The first byte, to be read only.
@@ -128,7 +143,15 @@ impl Aligned {
 
     /// Zeros.
     pub(crate) fn zeroed(len: usize) -> Self {
-        let padded = vec![0; len + ALIGN_BYTES];
+        let Some(block) = kept_block(len) else {
+            return Self::within(vec![0; len + ALIGN_BYTES], len);
+        };
+        let mut zeroed = Self::within(block, len);
+        zeroed.as_mut_slice().fill(0);
+        zeroed
+    }
+
+    fn within(padded: Vec<u8>, len: usize) -> Self {
         let skip = padded.as_ptr().align_offset(ALIGN_BYTES);
         Self { padded, skip, len }
     }
@@ -140,4 +163,26 @@ impl Aligned {
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.padded[self.skip..self.skip + self.len]
     }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        let block = std::mem::take(&mut self.padded);
+        if !(KEPT_FROM_BYTES..=KEPT_BYTES).contains(&block.len()) {
+            return;
+        }
+        let Ok(mut kept) = KEPT.try_lock() else { return };
+        kept.push(block);
+        while kept.iter().map(Vec::len).sum::<usize>() > KEPT_BYTES {
+            kept.remove(0);
+        }
+    }
+}
+
+/// Kept memory for so many bytes, but not a block that is much larger. None where another thread is at it, or was when
+/// this process was forked.
+fn kept_block(len: usize) -> Option<Vec<u8>> {
+    let (needed, mut kept) = (len + ALIGN_BYTES, KEPT.try_lock().ok()?);
+    let at = kept.iter().rposition(|block| (needed..=2 * needed).contains(&block.len()))?;
+    Some(kept.remove(at))
 }
