@@ -30,6 +30,7 @@ BUNDLED = {
         ("libjpeg-turbo/LICENSE.md", "libjpeg-turbo/README.ijg"),
         "This software is based in part on the work of the Independent JPEG Group.",
     ),
+    "libwebp-sys": (("vendor/COPYING", "vendor/PATENTS"), ""),
     "zstd-sys": (("zstd/LICENSE",), "It is also offered under the GPL 2.0; here it is used under BSD-3-Clause."),
     "zeromq-src": (
         ("vendor/COPYING.LESSER", "vendor/COPYING", "vendor/external/sha1/license.txt"),

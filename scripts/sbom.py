@@ -28,6 +28,12 @@ TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 # Sources in other languages within crates: the library, the file and pattern of its version, its licence.
 BUNDLED = {
     "turbojpeg-sys": ("libjpeg-turbo", "libjpeg-turbo/CMakeLists.txt", r"set\(VERSION ([\d.]+)\)", "IJG AND BSD-3-Clause AND Zlib"),
+    "libwebp-sys": (
+        "libwebp",
+        "vendor/src/dec/vp8i_dec.h",
+        r"DEC_MAJ_VERSION (\d+)[\s\S]*?DEC_MIN_VERSION (\d+)[\s\S]*?DEC_REV_VERSION (\d+)",
+        "BSD-3-Clause",
+    ),
     "zstd-sys": ("zstd", "zstd/lib/zstd.h", r"ZSTD_VERSION_MAJOR +(\d+)[\s\S]*?MINOR +(\d+)[\s\S]*?RELEASE +(\d+)", "BSD-3-Clause"),
     "zeromq-src": (
         "libzmq",

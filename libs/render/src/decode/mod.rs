@@ -16,6 +16,7 @@ mod jpeg;
 mod kept;
 pub(crate) mod left;
 mod levels;
+mod libwebp;
 mod limits;
 mod orientation;
 mod palette;

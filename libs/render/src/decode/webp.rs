@@ -1,10 +1,8 @@
 //! WebP, the first frame; alpha is dropped.
 
-use std::io::{Cursor, ErrorKind};
-
 use headwater_core::draw::{CropBox, Extent};
-use image_webp::{DecodingError, WebPDecoder};
 
+use super::libwebp::{self, Header};
 use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, admit};
 
 /// Name and size of a chunk.
@@ -15,17 +13,16 @@ pub(super) fn decode(
     limits: &DecodeLimits,
     canvas: &mut Canvas<'_>,
 ) -> Result<(), DecodeFailure> {
-    let decoder = open(encoded)?;
-    let (width, height) = decoder.dimensions();
-    let extent = admit(limits, u64::from(width), u64::from(height))?;
+    let header = open(encoded)?;
+    let extent = admit(limits, u64::from(header.width), u64::from(header.height))?;
     canvas.image.reset(extent);
-    if !decoder.is_animated() {
-        return read(decoder, Wanted::all(extent).window, canvas);
+    if !header.is_animated {
+        return read(encoded, header, Wanted::all(extent).window, canvas);
     }
     let frame = FirstFrame::of(encoded).ok_or_else(|| DecodeError::corrupt("no first frame"))?;
     let still = frame.as_file();
-    let decoder = open(&still)?;
-    let (width, height) = decoder.dimensions();
+    let header = open(&still)?;
+    let Header { width, height, .. } = header;
     let window = CropBox { left: frame.left, top: frame.top, width, height };
     let is_within =
         |from: u32, len: u32, all: u32| from.checked_add(len).is_some_and(|end| end <= all);
@@ -36,38 +33,38 @@ pub(super) fn decode(
     // What the frame leaves free is black.
     canvas.channels(canvas.image.pixels_len()).fill(0);
     canvas.split(Wanted::all(extent).window);
-    read(decoder, window, canvas)
+    read(&still, header, window, canvas)
 }
 
-fn open(encoded: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>, DecodeFailure> {
+fn open(encoded: &[u8]) -> Result<Header, DecodeFailure> {
     let said =
         encoded.get(4..8).and_then(|said| said.first_chunk()).map(|said| u32::from_le_bytes(*said));
     if said.is_some_and(|said| (encoded.len() as u64) < CHUNK_HEAD_BYTES as u64 + u64::from(said)) {
         return Err(DecodeError::truncated("unexpected end of WebP file").into());
     }
-    WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))
+    Header::read(encoded)
 }
 
 /// Reads an image that is not animated to a window of the canvas.
 fn read(
-    mut decoder: WebPDecoder<Cursor<&[u8]>>,
+    encoded: &[u8],
+    header: Header,
     window: CropBox,
     canvas: &mut Canvas<'_>,
 ) -> Result<(), DecodeFailure> {
-    let per_pixel = if decoder.has_alpha() { 4 } else { 3 };
-    let len = window.width as usize * window.height as usize * per_pixel;
-    decoder.read_image(canvas.channels(len)).map_err(|e| refusal(&e))?;
-    match per_pixel {
-        // It may write beside a window, where nothing is to change.
-        3 if window.extent() == canvas.image.extent() => canvas.split(window),
-        3 => canvas.convert(window, |pixel: &[u8; 3]| *pixel),
-        _ => canvas.convert(window, |&[red, green, blue, _]| [red, green, blue]),
+    let len = 3 * window.width as usize * window.height as usize;
+    libwebp::decode(encoded, header, canvas.channels(len))?;
+    if window.extent() == canvas.image.extent() {
+        canvas.split(window);
+    } else {
+        // The other way may write beside a window, where nothing is to change.
+        canvas.convert(window, |pixel: &[u8; 3]| *pixel);
     }
     Ok(())
 }
 
 /// The first frame of an animation. libwebp shows it as it is, whatever it says of blending: there is nothing to
-/// blend it with. The crate blends it onto a background.
+/// blend it with.
 struct FirstFrame<'a> {
     left: u32,
     top: u32,
@@ -115,34 +112,6 @@ pub(super) fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])>
 
 /// Size that the header says.
 pub(super) fn extent(encoded: &[u8], limits: &DecodeLimits) -> Result<Extent, DecodeFailure> {
-    let (width, height) = open(encoded)?.dimensions();
+    let Header { width, height, .. } = open(encoded)?;
     Ok(admit(limits, u64::from(width), u64::from(height))?)
-}
-
-fn refusal(error: &DecodingError) -> DecodeFailure {
-    match error {
-        DecodingError::IoError(io) if io.kind() == ErrorKind::UnexpectedEof => {
-            DecodeError::truncated("unexpected end of WebP file").into()
-        }
-        DecodingError::IoError(io) => DecodeFailure::Passing { reason: io.to_string() },
-        DecodingError::UnsupportedFeature(feature) => DecodeError::unsupported(feature).into(),
-        // Its own words on the bytes; memory beyond a limit is asked of it by none.
-        other => DecodeError::corrupt(other).into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::*;
-
-    #[test]
-    fn only_an_end_of_the_file_is_an_error_of_io_that_says_something_of_the_image() {
-        let failure = |kind: ErrorKind| refusal(&DecodingError::IoError(io::Error::from(kind)));
-        assert!(matches!(failure(ErrorKind::UnexpectedEof), DecodeFailure::Bytes(_)));
-        for kind in [ErrorKind::OutOfMemory, ErrorKind::Interrupted, ErrorKind::Other] {
-            assert!(matches!(failure(kind), DecodeFailure::Passing { .. }), "{kind}");
-        }
-    }
 }
