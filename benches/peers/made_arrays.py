@@ -57,7 +57,8 @@ def hdf5(folder: Path) -> None:
         layout = h5py.VirtualLayout((2, ROWS, 4), "<i4")
         layout[0] = h5py.VirtualSource("filters.h5", "gzip-9", (ROWS, 4))
         file.create_virtual_dataset("virtual", layout, fillvalue=-1)
-        file.create_dataset("external", (10,), "<i4", external=[("raw.bin", 0, 40)])
+        # The library looks for the other file in the process's folder.
+        file.create_dataset("external", (10,), "<i4", external=[(str(folder / "raw.bin"), 0, 40)])
         file["external"][:] = numpy.arange(10)
     with h5py.File(folder / "images.h5", "w") as file:
         file["image"], file["label"] = pixels, numpy.arange(ROWS) % 10

@@ -150,7 +150,7 @@ pub struct LocateReply {
     /// When it was changed last, in nanoseconds since 1970.
     #[prost(sint64, tag = "7")]
     pub modified_ns: i64,
-    /// The shard's index; none for an entry of the cache, which holds its own.
+    /// The shard's index; none for an entry of the cache, which holds its own, unless filters leave samples out.
     #[prost(message, repeated, tag = "6")]
     pub samples: ::prost::alloc::vec::Vec<IndexedSample>,
     /// Where the path is that of an entry in the host's cache: the version of the shard at its source, 16
@@ -160,6 +160,10 @@ pub struct LocateReply {
     /// The entries of the shard's JPEG images, as ShardEntries of headwater-core writes them. Empty: none.
     #[prost(bytes = "bytes", tag = "9")]
     pub entries: ::prost::bytes::Bytes,
+    /// Where the path is that of an entry in the host's cache, and filters leave samples of it out: the shard's digest with
+    /// all samples, 16 bytes, which makes the key in place of the digest in the manifest.
+    #[prost(bytes = "bytes", tag = "10")]
+    pub whole_digest: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct IndexedSample {

@@ -14,6 +14,7 @@ use headwater_access::AccessConfig;
 use headwater_config_derive::Section;
 use serde::{Deserialize, Serialize};
 
+use crate::filter::Filters;
 use crate::source::{PYTHON, SourceUrl};
 use crate::{FilterConfig, FormatKind, StorageError};
 pub use cache::{NodeCacheConfig, usual_cache_dir};
@@ -215,6 +216,15 @@ impl StorageConfig {
             }
         }
         self.filters.iter().try_for_each(FilterConfig::validate)?;
+        for dataset in &self.datasets {
+            Filters::of(&dataset.name, &self.filters)?;
+        }
+        let is_there = |name: &str| self.datasets.iter().any(|dataset| dataset.name == name);
+        let mut named = self.filters.iter().map(|filter| &filter.dataset);
+        if let Some(name) = named.find(|name| !name.is_empty() && !is_there(name)) {
+            let rule = "no dataset has that name: write the name of one, or leave it out for all";
+            return fault("filter.dataset", name, rule);
+        }
         for root in sources.roots.iter().filter_map(|root| root.to_str()) {
             if SourceUrl::is_one(root) && SourceUrl::parse(root).is_err() {
                 return fault("roots", &root, "name folders, and URLs as `s3://bucket/folder`");

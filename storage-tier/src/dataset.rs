@@ -4,17 +4,18 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use headwater_core::{Digest, Digester, Manifest, ShardEntry};
+use headwater_storage_client::IndexedShard;
 
 use crate::config::index_fallback_dir;
-use crate::filter::{Filtered, Filters};
+use crate::filter::{Filtering, Filters};
 use crate::find::find_places;
 use crate::format::{Format, Formats, Formatted, Opened, Outline, unless_it_panics};
-use crate::kept::{KeptIndices, KeptPositions};
+use crate::kept::{KeptIndices, Positions};
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
 
@@ -29,14 +30,26 @@ pub(crate) struct Dataset {
     pub(crate) shards: Vec<ServedShard>,
 }
 
-/// Where a shard comes from.
+/// Where a shard comes from, and which of its samples are served.
 #[derive(Clone, Debug)]
 pub(crate) struct ServedShard {
     from: Arc<Origin>,
     /// Its number in its place.
     number: u32,
+    /// What it is with all of its samples, as it lies in its place, the cache and files beside it.
+    pub(crate) whole: Whole,
+    /// Those that its dataset's filters leave; all of them without filters.
+    positions: Option<Arc<Positions>>,
+}
+
+/// A shard with all samples of its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    pub(crate) samples: u32,
+    pub(crate) bytes: u64,
+    pub(crate) digest: Digest,
     /// What the place's objects were when they were indexed.
-    version: Digest,
+    pub(crate) version: Digest,
 }
 
 /// A place, and how its bytes are to be read.
@@ -59,7 +72,20 @@ impl ServedShard {
     pub(crate) fn identity(&self) -> Digest {
         let mut digester = Digester::new("headwater served shard 1");
         digester.bytes(self.from.place.whole_name().as_bytes()).number(self.number.into());
-        digester.bytes(&self.version.to_bytes()).finish()
+        digester.bytes(&self.whole.version.to_bytes()).finish()
+    }
+
+    /// Whether filters left some of its samples out.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.positions.is_some()
+    }
+
+    /// The samples of the whole shard that are served.
+    pub(crate) fn served(&self, whole: IndexedShard) -> IndexedShard {
+        match &self.positions {
+            Some(positions) => whole.only(|sample| positions.stays(sample)),
+            None => whole,
+        }
     }
 
     /// Whether a copy on this host is worth having. Files of their own are read one here, one there: a copy of all that
@@ -79,22 +105,17 @@ impl ServedShard {
         self.number
     }
 
-    /// What the place's objects were when they were indexed.
-    pub(crate) fn version(&self) -> Digest {
-        self.version
-    }
-
     /// The object or folder that it lies in.
     pub(crate) fn place(&self) -> &Place {
         &self.from.place
     }
 
-    /// Opens it. Waits for its source.
+    /// Opens it with all of its samples. Waits for its source.
     ///
     /// # Errors
     /// It is not what it was, or cannot be read now.
     pub(crate) fn open(&self) -> Result<Opened, StorageError> {
-        self.from.format.open(&self.from.place, self.number, self.version)
+        self.from.format.open(&self.from.place, self.number, self.whole.version)
     }
 
     /// As [`Self::open`], with each request over a connection of its own.
@@ -105,7 +126,7 @@ impl ServedShard {
         let Place { source, path } = &self.from.place;
         let source = source.anew().unwrap_or_else(|| source.clone());
         let place = Place { source, path: path.clone() };
-        self.from.format.open(&place, self.number, self.version)
+        self.from.format.open(&place, self.number, self.whole.version)
     }
 }
 
@@ -120,48 +141,67 @@ pub(crate) fn index_datasets(
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Dataset>, StorageError> {
     let started = Instant::now();
-    check_named(config)?;
-    let mut found: Vec<(String, usize, Option<Filtering>)> = Vec::new();
-    let mut origins = Vec::new();
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let (mut origins, mut filtering) = (Vec::new(), Vec::new());
     for dataset in &config.datasets {
         let mut formats = Formats::new(config, dataset, kept.clone());
         let places = find_places(&dataset.shards, sources)?;
         let places = formats.of_all(places)?;
-        let mut filtering = Filters::of(&dataset.name, &config.filters)?.map(Filtering::new);
-        let count = places.len();
-        let of_place = |Formatted { place, mut format, .. }| {
-            if let Some(filtering) = &mut filtering {
-                format = filtering.filtered(format, kept.positions());
-            }
-            Arc::new(Origin { place, format })
-        };
-        origins.extend(places.into_iter().map(of_place));
-        found.push((dataset.name.clone(), count, filtering));
+        let filters = Filters::of(&dataset.name, &config.filters)?;
+        let filters = filters.map(|filters| Arc::new(Filtering::new(filters, kept.positions())));
+        filtering.extend(std::iter::repeat_n(filters, places.len()));
+        found.push((dataset.name.clone(), places.len()));
+        origins.extend(
+            places
+                .into_iter()
+                .map(|Formatted { place, format, .. }| Arc::new(Origin { place, format })),
+        );
     }
-    let mut outlines = outline_all(&origins, config.reads.readers, tell)?.into_iter().zip(origins);
+    let outline = |at: usize| {
+        let Origin { place, format } = &*origins[at];
+        let outlines = outlines(&**format, place)?;
+        outlines.iter().for_each(|outline| metrics::indexed(outline.by));
+        Ok(outlines)
+    };
+    let readers = config.reads.readers;
+    let said = "shards are being indexed";
+    let outlined = in_order(origins.len(), readers, (said, tell), &outline)?;
+    let decided = decide_all(&origins, &filtering, &outlined, readers)?;
+    let mut places = origins.into_iter().zip(filtering).zip(outlined.into_iter().zip(decided));
     let mut datasets = Vec::new();
-    for (name, places, filtering) in found {
+    for (name, count) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut of_files, mut classes) = (true, Vec::new());
-        for (outlines, from) in outlines.by_ref().take(places) {
+        let (mut of_files, mut classes, mut filters) = (true, Vec::new(), None);
+        for ((from, filtering), (outlines, decided)) in places.by_ref().take(count) {
+            filters = filtering;
             of_files &= from.format.is_of_files();
             // A folder is known by now; of files, which may be many and far, the first says it for all.
             if classes.is_empty() || of_files {
                 classes.push(from.format.classes(&from.place)?);
             }
+            let mut decided = decided.into_iter().map(Arc::new);
             for (number, outline) in outlines.into_iter().enumerate() {
                 let Outline { name, samples, bytes, digest, version, .. } = outline;
-                let number = number as u32;
-                shards.push(ServedShard { from: from.clone(), number, version });
-                entries.push(ShardEntry { name, samples, bytes, digest });
+                let (number, positions) = (number as u32, decided.next());
+                let whole = Whole { samples, bytes, digest, version };
+                entries.push(match &positions {
+                    None => ShardEntry { name, samples, bytes, digest },
+                    Some(stay) => {
+                        let (samples, bytes, digest) = (stay.count(), stay.bytes, stay.digest);
+                        ShardEntry { name, samples, bytes, digest }
+                    }
+                });
+                shards.push(ServedShard { from: from.clone(), number, whole, positions });
                 fields.push(outline.fields);
             }
         }
-        if let Some(filtering) = filtering {
-            filtering.tell(&name, entries.iter().map(|entry| u64::from(entry.samples)).sum())?;
-        }
         name_apart(&mut entries, &shards);
-        let manifest = Manifest::new(name, fields.concat(), entries)?;
+        let fields = fields.concat();
+        if let Some(filters) = filters {
+            let decided = shards.iter().filter_map(|shard| shard.positions.as_deref());
+            filters.tell(&name, decided, &fields)?;
+        }
+        let manifest = Manifest::new(name, fields, entries)?;
         let manifest = if of_files { manifest.of_files() } else { manifest };
         let manifest = manifest.with_classes(shared(classes));
         tracing::info!(
@@ -177,62 +217,48 @@ pub(crate) fn index_datasets(
     Ok(datasets)
 }
 
-/// The filters of a dataset, and all that is filtered by them.
-struct Filtering {
-    filters: Arc<Filters>,
-    places: Vec<Arc<Filtered>>,
-}
-
-// === impl Filtering ===
-
-impl Filtering {
-    fn new(filters: Filters) -> Self {
-        Self { filters: Arc::new(filters), places: Vec::new() }
-    }
-
-    fn filtered(&mut self, format: Arc<dyn Format>, kept: Arc<KeptPositions>) -> Arc<dyn Format> {
-        let filtered = Arc::new(Filtered::new(format, self.filters.clone(), kept));
-        self.places.push(filtered.clone());
-        filtered
-    }
-
-    /// Says and counts what each filter has left out, and how many samples `stay`.
-    ///
-    /// # Errors
-    /// No sample stays.
-    fn tell(&self, dataset: &str, stay: u64) -> Result<(), StorageError> {
-        let mut sums = vec![0; self.filters.len()];
-        for place in &self.places {
-            sums.iter_mut().zip(place.left_out()).for_each(|(sum, more)| *sum += more);
-        }
-        for (filter, left_out) in self.filters.words().zip(&sums) {
-            tracing::info!(dataset, filter, left_out, "samples do not meet a filter");
-            metrics::left_out(dataset, &filter, *left_out);
-        }
-        if stay == 0 && sums.iter().any(|&sum| sum > 0) {
-            let of = self.filters.words().zip(&sums).map(|(words, sum)| format!("{words}: {sum}"));
-            let left_out = of.collect::<Vec<_>>().join(", ");
-            return Err(StorageError::AllLeftOut { dataset: dataset.to_owned(), left_out });
-        }
-        Ok(())
-    }
-}
-
-/// Checks that each dataset that a filter names is served.
+/// Which samples stay of each place's shards; nothing of places without filters. What is not known from an earlier start is
+/// decided now, shard by shard: one place may have most of them.
 ///
 /// # Errors
-/// The first that is not.
-fn check_named(config: &StorageConfig) -> Result<(), StorageError> {
-    let is_there = |name: &str| config.datasets.iter().any(|dataset| dataset.name == name);
-    let mut named = config.filters.iter().map(|filter| &filter.dataset);
-    match named.find(|name| !name.is_empty() && !is_there(name)) {
-        Some(name) => Err(StorageError::Config {
-            key: "filter.dataset",
-            value: name.clone(),
-            remedy: "no dataset of that name is served: write the name of a [[dataset]], or leave it out for all",
-        }),
-        None => Ok(()),
-    }
+/// The first shard, in order, that cannot be read.
+fn decide_all(
+    origins: &[Arc<Origin>],
+    filtering: &[Option<Arc<Filtering>>],
+    outlined: &[Vec<Outline>],
+    readers: usize,
+) -> Result<Vec<Vec<Positions>>, StorageError> {
+    let known = |at: usize| match &filtering[at] {
+        None => Ok(Some(Vec::new())),
+        Some(filtering) => {
+            let Origin { place, format } = &*origins[at];
+            Ok(filtering.known(&**format, place, &outlined[at]))
+        }
+    };
+    let silent = &mut |_, _| ();
+    let known = in_order(origins.len(), readers, ("filters are being read", silent), &known)?;
+    let unknown = (0..origins.len()).filter(|at| known[*at].is_none());
+    let shards: Vec<_> =
+        unknown.flat_map(|at| (0..outlined[at].len()).map(move |shard| (at, shard))).collect();
+    let decide = |number: usize| {
+        let (at, shard) = shards[number];
+        let Origin { place, format } = &*origins[at];
+        let filtering = filtering[at].as_ref().ok_or(StorageError::Panic)?;
+        filtering.decide(&**format, place, shard as u32, &outlined[at][shard])
+    };
+    let said = "filters are being applied to shards";
+    let mut decided = in_order(shards.len(), readers, (said, silent), &decide)?.into_iter();
+    let of_place = |(at, known): (usize, Option<Vec<Positions>>)| {
+        known.unwrap_or_else(|| {
+            let found: Vec<_> = decided.by_ref().take(outlined[at].len()).collect();
+            let Origin { place, format } = &*origins[at];
+            if let Some(filtering) = &filtering[at] {
+                filtering.keep(&**format, place, &outlined[at], &found);
+            }
+            found
+        })
+    };
+    Ok(known.into_iter().enumerate().map(of_place).collect())
 }
 
 /// The names of classes that all places of a dataset have. None where they differ, or are texts of their own for each sample.
@@ -323,34 +349,45 @@ fn is_lfs_pointer(place: &Place) -> bool {
     head.is_ok_and(|head| *head == *BEGINS)
 }
 
-/// The outlines of all places, in their order.
-fn outline_all(
-    origins: &[Arc<Origin>],
-    readers: usize,
-    tell: &mut dyn FnMut(usize, usize),
-) -> Result<Vec<Vec<Outline>>, StorageError> {
+/// What `work` gives for each number below `count`, in their order, on threads of its own. The log says every now and then
+/// how far it is, and `tell` hears it each time.
+///
+/// # Errors
+/// The first, in order, that failed.
+fn in_order<T: Send>(
+    count: usize,
+    threads: usize,
+    (said, tell): (&str, &mut dyn FnMut(usize, usize)),
+    work: &(dyn Fn(usize) -> Result<T, StorageError> + Sync),
+) -> Result<Vec<T>, StorageError> {
     let next = AtomicUsize::new(0);
-    let mut results: Vec<Option<Vec<Outline>>> = Vec::new();
-    results.resize_with(origins.len(), || None);
+    let mut results: Vec<Option<T>> = Vec::new();
+    results.resize_with(count, || None);
     let mut first_error: Option<(usize, StorageError)> = None;
     thread::scope(|scope| {
         let (send, receive) = channel();
-        for _ in 0..readers.min(origins.len()) {
-            let send = send.clone();
-            scope.spawn(|| work(origins, &next, send));
+        for _ in 0..threads.min(count) {
+            let (send, next) = (send.clone(), &next);
+            scope.spawn(move || {
+                let mut numbers = std::iter::from_fn(|| {
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < count)
+                });
+                // Until there is none left, or nobody listens.
+                numbers.try_for_each(|at| send.send((at, work(at))))
+            });
         }
         drop(send);
         let (mut done, mut told) = (0, Instant::now());
         loop {
             match receive.recv_timeout(PROGRESS) {
-                Ok((at, Ok(shard))) => {
-                    results[at] = Some(shard);
+                Ok((at, Ok(result))) => {
+                    results[at] = Some(result);
                     done += 1;
-                    tell(done, origins.len());
+                    tell(done, count);
                 }
                 Ok((at, Err(error))) => {
                     // No more are begun; those before this one still come in.
-                    next.store(origins.len(), Ordering::Relaxed);
+                    next.store(count, Ordering::Relaxed);
                     if first_error.as_ref().is_none_or(|(first, _)| at < *first) {
                         first_error = Some((at, error));
                     }
@@ -359,32 +396,13 @@ fn outline_all(
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if told.elapsed() >= PROGRESS {
-                tracing::info!(done, of = origins.len(), "shards are being indexed");
+                tracing::info!(done, of = count, "{said}");
                 told = Instant::now();
             }
         }
     });
     match first_error {
         Some((_, error)) => Err(error),
-        None => results.into_iter().map(|shard| shard.ok_or(StorageError::Panic)).collect(),
-    }
-}
-
-/// Takes one place after the other until there is none left or nobody listens.
-fn work(
-    origins: &[Arc<Origin>],
-    next: &AtomicUsize,
-    send: Sender<(usize, Result<Vec<Outline>, StorageError>)>,
-) {
-    loop {
-        let at = next.fetch_add(1, Ordering::Relaxed);
-        let Some(origin) = origins.get(at) else {
-            return;
-        };
-        let outlines = outlines(&*origin.format, &origin.place);
-        outlines.iter().flatten().for_each(|outline| metrics::indexed(outline.by));
-        if send.send((at, outlines)).is_err() {
-            return;
-        }
+        None => results.into_iter().map(|result| result.ok_or(StorageError::Panic)).collect(),
     }
 }

@@ -145,15 +145,23 @@ pub enum StorageError {
         /// What it raised.
         reason: String,
     },
+    /// A sample that cannot be held against a filter now.
+    #[error("a filter cannot be decided: {reason}")]
+    NotJudged {
+        /// Whose sample, and why.
+        reason: String,
+    },
     /// Filters that leave nothing of a dataset.
     #[error(
-        "no sample of dataset `{dataset}` meets its filters ({left_out}): change [[filter]] or the fields that it names"
+        "no sample of dataset `{dataset}` meets its filters ({left_out}), the fields found are {fields}: change [[filter]]"
     )]
     AllLeftOut {
         /// Name of the dataset.
         dataset: String,
         /// How many samples each filter left out.
         left_out: String,
+        /// Names of the samples' fields.
+        fields: String,
     },
     /// A shard for whose unpacked samples there is no room.
     #[error(
@@ -332,6 +340,7 @@ impl StorageError {
             // Its source, the system, or files beside it: neither says anything about a sample.
             Self::Object(_)
             | Self::Dataset { .. }
+            | Self::NotJudged { .. }
             | Self::Unpack { .. }
             | Self::Idx { .. }
             | Self::IdxRead { .. }

@@ -10,7 +10,6 @@ mod positions;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use headwater_core::{Digest, ShardIndex};
@@ -18,7 +17,7 @@ use headwater_own_files::open_trusted_file;
 
 pub(crate) use entries::{ENTRIES_ENDING, EntriesStamp, KeptEntries};
 pub(crate) use places::KeptPlaces;
-pub(crate) use positions::{KeptPositions, Positions, PositionsStamp};
+pub(crate) use positions::{KeptPositions, POSITIONS_ENDING, Positions};
 
 use crate::source::{Place, Version};
 
@@ -100,8 +99,8 @@ impl KeptIndices {
     }
 
     /// What is kept of filters, in the same places.
-    pub(crate) fn positions(&self) -> Arc<KeptPositions> {
-        Arc::new(KeptPositions::new(self.places.clone(), self.access == Access::ReadAndWrite))
+    pub(crate) fn positions(&self) -> KeptPositions {
+        KeptPositions::new(self.places.clone(), self.access == Access::ReadAndWrite)
     }
 
     /// The index kept for a shard, if it is whole, of that stamp, and nobody but this user, root and the shard's owner

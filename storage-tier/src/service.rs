@@ -312,7 +312,7 @@ impl StorageRpc for Service {
     ) -> Result<Response<v1::LocateReply>, Status> {
         self.drain.request().map_err(|e| refuse(&e))?;
         let query = ShardQuery::try_from(request.into_inner()).map_err(refuse_message)?;
-        let shard = self.storage.shard(&query).await.map_err(|e| refuse(&e))?;
+        let (shard, whole) = self.storage.shard(&query).await.map_err(|e| refuse(&e))?;
         let (file, cached) = (shard.object().file(), shard.object().cached());
         let identity = file.map(ShardFile::identity);
         let path = file.map(ShardFile::path).or(cached.map(CachedObject::path));
@@ -323,8 +323,12 @@ impl StorageRpc for Service {
             inode: identity.map_or(0, |file| file.inode),
             bytes: shard.object().bytes(),
             modified_ns: identity.map_or(0, |file| file.modified_ns),
-            index: cached.map_or_else(|| shard.index().clone(), |_| ShardIndex::default()),
+            index: match (cached, whole) {
+                (Some(_), None) => ShardIndex::default(),
+                _ => shard.index().clone(),
+            },
             cached: cached.map(CachedObject::source_version),
+            whole: cached.and(whole),
             entries: shard.entries().cloned(),
         };
         let mut reply = v1::LocateReply::from(place);

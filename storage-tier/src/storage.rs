@@ -190,15 +190,21 @@ impl Storage {
         self.inner.reads.enter().await
     }
 
-    /// The shard, open. An entry of the cache is in the file that its path names.
-    pub(crate) async fn shard(&self, query: &ShardQuery) -> Result<IndexedShard, StorageError> {
+    /// The shard, open, and its digest with the samples that filters leave out, if they do. An entry of the cache is in
+    /// the file that its path names.
+    pub(crate) async fn shard(
+        &self,
+        query: &ShardQuery,
+    ) -> Result<(IndexedShard, Option<Digest>), StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
+        let served = &self.inner.datasets[at].shards[query.shard as usize];
+        let whole = served.is_filtered().then_some(served.whole.digest);
         let shard = self.open_shard(at, query.shard).await?;
         if shard.object().cached().is_none_or(CachedObject::is_there) {
-            return Ok(shard);
+            return Ok((shard, whole));
         }
         self.inner.open.forget(&(at, query.shard));
-        self.open_shard(at, query.shard).await
+        Ok((self.open_shard(at, query.shard).await?, whole))
     }
 
     /// The shard that a read is about, and how its samples are divided into blocks. All that can

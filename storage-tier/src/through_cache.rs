@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_cache::{Cache, EntryWriter, FillError, Key};
-use headwater_core::{Digest, ShardEntry, ShardIndex, cached_shard_key};
+use headwater_core::{Digest, ShardIndex, cached_shard_key};
 use headwater_storage_client::{CachedObject, IndexedShard, Object, ObjectError};
 use headwater_trace::{Span, Tier};
 
@@ -21,7 +21,10 @@ const GAP_BYTES: u64 = 128 << 10;
 pub(crate) struct Known<'a> {
     /// What it is called in messages.
     pub(crate) name: String,
-    pub(crate) entry: &'a ShardEntry,
+    /// Follows from its samples.
+    pub(crate) digest: Digest,
+    /// No less than those of its fields.
+    pub(crate) bytes: u64,
     /// Its version at its source.
     pub(crate) version: Digest,
     /// Whether its source is worth a copy of it on this host.
@@ -58,7 +61,7 @@ pub(crate) fn open(
         (Opened::InPlace(shard), _) => Ok(shard),
         (Opened::Packed(mut packed), Some(cache)) => {
             let fill = |writer: &mut EntryWriter<'_>| unpack(&mut *packed, &known.name, writer);
-            match cached(cache, known, known.entry.bytes, fill)? {
+            match cached(cache, known, known.bytes, fill)? {
                 Some(shard) => Ok(shard),
                 None => unpacked::unnamed(&mut *packed, &known.name),
             }
@@ -74,7 +77,7 @@ fn cached(
     bytes: u64,
     fill: impl FnOnce(&mut EntryWriter<'_>) -> Result<ShardIndex, StorageError>,
 ) -> Result<Option<IndexedShard>, StorageError> {
-    let key = cached_shard_key(known.entry.digest, known.version);
+    let key = cached_shard_key(known.digest, known.version);
     let fill = |writer: &mut EntryWriter<'_>| fill(writer).map(|index| index.to_bytes());
     let entry = match cache.get_or_fill(&Key::new(key.to_bytes()), bytes, fill) {
         Ok(entry) => entry,

@@ -7,6 +7,7 @@ mod an_idx_that_does_not_fit_is_named_with_its_line;
 mod entry_points_go_with_samples;
 mod every_format_goes_over_the_wire;
 mod every_index_source_gives_the_same_index;
+mod filtered_shards;
 mod folders_of_images;
 mod limits;
 mod nodes;

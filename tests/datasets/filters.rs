@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 
 use super::program::{Place, data};
 
@@ -29,9 +30,12 @@ fn wide(least: usize) -> Vec<String> {
 fn photos(place: &Place) -> String {
     for shard in 0..4 {
         let name = format!("photos-{shard:06}.tar");
-        fs::copy(data(&format!("photos/{name}")), place.path(&name)).expect("a shard");
+        if !place.path(&name).exists() {
+            fs::copy(data(&format!("photos/{name}")), place.path(&name)).expect("a shard");
+        }
     }
-    place.path("photos-*.tar").display().to_string()
+    // Files that lie beside them have names that fit as well.
+    place.path("photos-*").display().to_string()
 }
 
 /// What the verb says of the photographs with these filters.
@@ -60,13 +64,48 @@ fn an_epoch_has_the_samples_that_meet_the_filters() {
     let expected = wide(300);
     assert!(!expected.is_empty() && expected.len() < wide(1).len());
     let filter = "[{kind='width', min=300}]";
-    for _ in 0..2 {
-        // As they are found, and as they are kept.
-        assert_eq!(keys_of_epoch(&place, filter, expected.len()), expected);
-    }
+    assert_eq!(keys_of_epoch(&place, filter, expected.len()), expected);
+    let kept = || {
+        let files =
+            fs::read_dir(place.path("")).expect("a folder").map(|file| file.expect("a file"));
+        let kept =
+            files.filter(|file| file.path().extension().is_some_and(|end| end == "hwfilter"));
+        let mut kept: Vec<_> =
+            kept.map(|file| (file.path(), file.metadata().expect("a file").ino())).collect();
+        kept.sort();
+        kept
+    };
+    let first = kept();
+    assert_eq!(first.len(), 4);
+    // As they are kept: files are written anew whenever they are decided.
+    assert_eq!(keys_of_epoch(&place, filter, expected.len()), expected);
+    assert_eq!(kept(), first);
     let listed = run(&place, filter, &["datasets", "list"]);
     assert!(listed.stdout.contains(&format!(" {} ", expected.len())), "{}", listed.stdout);
-    assert_eq!(keys_of_epoch(&place, "[{kind='width', min=300, dataset='photos'}]", 1).len(), 1);
+    // Without filters none of these files is a shard.
+    let all = run(&place, "[]", &["datasets", "list"]);
+    assert!(all.stdout.contains(&format!(" {} ", wide(1).len())), "{}", all.stdout);
+}
+
+#[test]
+fn a_filter_of_one_dataset_leaves_the_other_as_it_is() {
+    let place = Place::new();
+    let shards = photos(&place);
+    let list = |filter: &str| {
+        let datasets =
+            format!("dataset=[{{name='a', shards='{shards}'}}, {{name='b', shards='{shards}'}}]");
+        let ended = place.run(&["--set", &datasets, "--set", filter, "datasets", "list"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let samples = |line: &str| {
+            let numbers = line.split_whitespace().filter_map(|word| word.parse().ok());
+            numbers.collect::<Vec<usize>>()
+        };
+        ended.stdout.lines().map(samples).filter(|numbers| !numbers.is_empty()).collect::<Vec<_>>()
+    };
+    let (all, both) = (wide(1).len(), list("filter=[]"));
+    let one = list("filter=[{kind='width', min=300, dataset='b'}]");
+    assert!(one.len() == 2 && one[0] == both[0] && one[0].contains(&all), "{one:?}");
+    assert!(one[1].contains(&wide(300).len()) && !one[1].contains(&all), "{one:?}");
 }
 
 #[test]

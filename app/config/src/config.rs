@@ -220,6 +220,11 @@ impl Config {
                  the receiver finds it too"
             )));
         }
+        if !self.storage.filters.is_empty() {
+            return Err(ConfigError::Place(
+                "`storage.filters` is set: write each filter as `[[filter]]`".to_owned(),
+            ));
+        }
         self.dataset.iter().try_for_each(DatasetEntry::validate)
     }
 }

@@ -34,8 +34,6 @@ enum Given {
 const PREFIX: &str = "HEADWATER_";
 /// Words in variables that a cluster makes from the names of services.
 const CLUSTER_WORDS: [&str; 2] = ["service", "port"];
-/// The one section that has no keys of its own.
-const DATASET: &str = "DATASET";
 
 // === impl Setting ===
 
@@ -81,11 +79,12 @@ impl Setting {
         }
     }
 
-    /// Whether a variable of the environment is a setting: `HEADWATER_SECTION__KEY`, and
+    /// Whether a variable of the environment is a setting: `HEADWATER_SECTION__KEY`, and a whole list as
     /// `HEADWATER_DATASET`.
     #[must_use]
     pub fn is_variable(name: &str) -> bool {
-        name.strip_prefix(PREFIX).is_some_and(|key| key == DATASET || key.contains("__"))
+        let is_list = |key: &str| Section::named(&key.to_lowercase()).is_some_and(Section::is_list);
+        name.strip_prefix(PREFIX).is_some_and(|key| key.contains("__") || is_list(key))
     }
 
     /// The settings among variables.

@@ -2,7 +2,7 @@
 //!
 //! A thread that waits for one of our locks does not have the interpreter's. So a thread that has one of ours may wait
 //! for the interpreter's: nobody waits the other way round. All locks of this crate are here, and ask for a
-//! [`Detached`]; `tests/tidy` checks that. `Drop` has none, and takes no lock.
+//! [`Detached`]; `tests/tidy` checks that. `Drop` has none, and waits for no lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -48,6 +48,11 @@ impl<T> Lock<T> {
 
     pub(crate) fn lock<'a>(&'a self, _: &'a Detached) -> MutexGuard<'a, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Without waiting; `None` where another thread has it, or had it when this process was forked.
+    pub(crate) fn now(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
     }
 }
 

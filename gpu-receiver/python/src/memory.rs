@@ -1,11 +1,12 @@
 //! Memory under a tensor, and what keeps it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use headwater_core::Dtype;
 use headwater_receiver::{Batch, DeviceBatch};
 use pyo3::PyResult;
 
+use crate::detached::Lock;
 use crate::errors::raised;
 
 /// Alignment of memory of our own, as DLPack wishes it; a slot's tensors have it anyway.
@@ -16,7 +17,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 
 /// Memory of tensors that are gone, for those to come: the pages of a large image take the system as long as its decoding.
 /// The last freed is the last.
-static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static KEPT: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
 
 /// Blocks below this come from the allocator's own store.
 const KEPT_FROM_BYTES: usize = 128 << 10;
@@ -171,7 +172,7 @@ impl Drop for Aligned {
         if !(KEPT_FROM_BYTES..=KEPT_BYTES).contains(&block.len()) {
             return;
         }
-        let Ok(mut kept) = KEPT.try_lock() else { return };
+        let Some(mut kept) = KEPT.now() else { return };
         kept.push(block);
         while kept.iter().map(Vec::len).sum::<usize>() > KEPT_BYTES {
             kept.remove(0);
@@ -179,10 +180,9 @@ impl Drop for Aligned {
     }
 }
 
-/// Kept memory for so many bytes, but not a block that is much larger. None where another thread is at it, or was when
-/// this process was forked.
+/// Kept memory for so many bytes, but not a block that is much larger. None where another thread is at it.
 fn kept_block(len: usize) -> Option<Vec<u8>> {
-    let (needed, mut kept) = (len + ALIGN_BYTES, KEPT.try_lock().ok()?);
+    let (needed, mut kept) = (len + ALIGN_BYTES, KEPT.now()?);
     let at = kept.iter().rposition(|block| (needed..=2 * needed).contains(&block.len()))?;
     Some(kept.remove(at))
 }

@@ -12,7 +12,6 @@ use headwater_receiver::Fp8Meta;
 use headwater_render::decode::Decoder;
 use headwater_render::part::{PartPlan, PartScales};
 use headwater_render::{PartSample, RenderError, RenderKey, Renderer as Painter};
-use headwater_simd::Simd;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -258,9 +257,9 @@ pub(crate) fn decode(images: &Bound<'_, PyAny>, threads: usize) -> PyResult<Vec<
     let encoded = Encoded::all(images)?;
     let work = |decoder: &mut Decoder, image: &Encoded| {
         let image = decoder.decode(image.bytes())?;
-        let (height, width) = (image.extent().height.into(), image.extent().width.into());
         let mut bytes = Aligned::unspecified(image.pixels_len());
-        image.write_pixels(Simd::best(), bytes.as_mut_slice());
+        let (height, width) = (image.extent().height.into(), image.extent().width.into());
+        decoder.write_pixels(bytes.as_mut_slice());
         Ok(Tensor::owning("image".to_owned(), Dtype::U8, vec![height, width, 3], Arc::new(bytes)))
     };
     let make = || Ok(Decoder::new(DecodeLimits::default())?);

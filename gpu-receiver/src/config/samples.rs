@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use headwater_config_derive::Section;
+use headwater_core::fields::IMAGE_FIELD;
 use headwater_proto::augment::BadSamplePolicy;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub struct SampleConfig {
     /// Folders in which their modules are searched first.
     pub python_path: Vec<PathBuf>,
     /// Field of the image; `|` between alternatives.
-    #[key(default = "jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm".into())]
+    #[key(default = IMAGE_FIELD.into())]
     pub image_field: String,
     /// Field of the class index; empty: no labels, all are -1.
     #[key(default = "cls|label".into())]

@@ -1,5 +1,8 @@
 //! Names of fields as people write them: `jpg|jpeg|png` is the first of these that a sample has.
 
+/// Fields in which images are looked for, if nobody says otherwise: the endings of what is decoded, and names in tables.
+pub const IMAGE_FIELD: &str = "jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm";
+
 /// Names that a sentence lists; the others are counted.
 const LISTED_MAX: usize = 8;
 

@@ -94,6 +94,23 @@ impl ShardEntries {
         &entries[start..end(at)]
     }
 
+    /// The entries of those of `samples` samples only that are `wanted`, which are numbered anew.
+    #[must_use]
+    pub fn only(&self, samples: u32, wanted: impl Fn(u32) -> bool) -> Self {
+        let mut numbers = (0..samples).filter(|&sample| wanted(sample)).zip(0..).peekable();
+        let (records, entries) = self.parts();
+        let (mut builder, mut start) = (ShardEntriesBuilder::default(), 0);
+        for Record { image: (sample, field), end } in records.iter().map(Record::read) {
+            let of_image = &entries[start..end as usize];
+            start = end as usize;
+            while numbers.next_if(|(before, _)| *before < sample).is_some() {}
+            if let Some((_, number)) = numbers.peek().filter(|(stays, _)| *stays == sample) {
+                builder.add(*number, field, of_image);
+            }
+        }
+        builder.finish()
+    }
+
     fn parts(&self) -> (&[[u8; RECORD_BYTES]], &[u8]) {
         split(&self.bytes).unwrap_or_default()
     }
@@ -160,6 +177,17 @@ mod tests {
         }
         let none = ShardEntriesBuilder::default().finish();
         assert_eq!((none.images(), none.of(0, 0)), (0, &b""[..]));
+    }
+
+    #[test]
+    fn the_entries_of_some_samples_go_with_them() {
+        let some = three().only(10, |sample| sample != 0 && sample != 5);
+        assert_eq!((some.images(), some.of(0, 0), some.of(7, 0)), (3, &b"first"[..], &b"last"[..]));
+        assert_eq!(some.of(0, 2), [7; ENTRIES_BYTES_MAX]);
+        let last = three().only(10, |sample| sample == 9);
+        assert_eq!((last.images(), last.of(0, 0)), (1, &b"last"[..]));
+        assert_eq!(three().only(10, |_| true), three());
+        assert_eq!(three().only(10, |sample| sample == 3).images(), 0);
     }
 
     #[test]

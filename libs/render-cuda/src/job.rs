@@ -49,4 +49,10 @@ impl<'a, 's> Job<'a, 's> {
     pub(super) fn note(&mut self, number: usize, outcome: Result<Rendered, RenderError>) {
         self.outcomes[number] = Some(outcome);
     }
+
+    /// Whether a sample's rows stay as kernels have made them: it is not bad, nor among those that are done again.
+    pub(super) fn is_final(&self, number: usize, amiss: &[(usize, u64)]) -> bool {
+        let is_bad = matches!(self.outcomes[number], Some(Err(_)));
+        !is_bad && amiss.iter().all(|(again, _)| *again != number)
+    }
 }

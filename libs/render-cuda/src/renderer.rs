@@ -12,7 +12,7 @@ use headwater_render::backend::SampleRenderer;
 use headwater_render::decode::{DecodeFailure, DecodeLimits, Decoder, EntryTable};
 use headwater_render::{Draws, PartSample, RenderError, Rendered, Renderer, ViewSink};
 
-use super::arena::{Bounds, Coded, NoRoom, Room, Row, Sealed};
+use super::arena::{Bounds, Coded, NoRoom, Room, Sealed};
 use super::decode::{Coder, Orders};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
@@ -243,11 +243,10 @@ impl<D: Device> CudaRenderer<D> {
             let sums = found.sums.map(|sums| sums::read(sums).collect()).unwrap_or_default();
             samples += self.finish_in_windows(job, late, (&amiss, sums))?;
         } else {
-            let is_amiss = |row: &Row| amiss.iter().any(|(sample, _)| *sample == row.sample);
             let mut sums = found.sums.map(sums::read);
             for row in self.load.rows() {
                 let sum = sums.as_mut().and_then(Iterator::next);
-                if is_amiss(row) || matches!(job.outcomes[row.sample], Some(Err(_))) {
+                if !job.is_final(row.sample, &amiss) {
                     continue;
                 }
                 samples += u64::from((row.tensor, row.view) == (0, 0));
@@ -274,17 +273,13 @@ impl<D: Device> CudaRenderer<D> {
         (amiss, sums): (&[(usize, u64)], Vec<u64>),
     ) -> Result<u64, DeviceError> {
         let Some(device) = &mut self.device else { return Ok(0) };
-        let Job { outcomes, sinks, .. } = job;
-        let is_final = |sample: usize| {
-            let is_amiss = amiss.iter().any(|(number, _)| *number == sample);
-            !is_amiss && !matches!(outcomes[sample], Some(Err(_)))
-        };
-        device.download_rows(&rows.begun(sinks, is_final), 0, 0)?;
+        let finals: Vec<_> =
+            (0..job.samples.len()).map(|sample| job.is_final(sample, amiss)).collect();
+        device.download_rows(&rows.begun(job.sinks, |sample| finals[sample]), 0, 0)?;
         let mut samples = 0;
-        for (row, sum) in self.load.rows().iter().zip(sums).filter(|(row, _)| is_final(row.sample))
-        {
+        for (row, sum) in self.load.rows().iter().zip(sums).filter(|(row, _)| finals[row.sample]) {
             samples += u64::from((row.tensor, row.view) == (0, 0));
-            sinks[row.sample].device_summed(row.tensor, row.view, sum);
+            job.sinks[row.sample].device_summed(row.tensor, row.view, sum);
         }
         Ok(samples)
     }

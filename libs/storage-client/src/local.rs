@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headwater_core::{Digest, ShardEntry, cached_shard_key};
+use headwater_core::{Digest, ShardEntry, ShardIndex, cached_shard_key};
 use headwater_proto::storage::{ShardPlace, ShardQuery};
 
 use crate::node::Node;
@@ -159,7 +159,8 @@ fn open(
     let path = place.path.as_deref().ok_or_else(|| NotLocal::shard("the shard has no path"))?;
     let shown = path.display();
     if let Some(version) = place.cached {
-        let opened = open_cached(path, version, entry, roots)?;
+        let filtered = place.whole.map(|whole| (whole, place.index));
+        let opened = open_cached(path, version, entry, filtered, roots)?;
         return Ok(opened.with_entries(place.entries));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -203,12 +204,13 @@ fn has_size(place: &ShardPlace, bytes: u64) -> bool {
     bytes == fields || bytes == fields.max(place.bytes)
 }
 
-/// Opens a shard in the host's cache. Its key follows from the manifest's digest, so that no other
-/// shard's entry is taken for it.
+/// Opens a shard in the host's cache. Its key follows from the manifest's digest, so that no other shard's entry is taken
+/// for it; for one that is `filtered`, from its digest with all samples, and the node says which of them stay.
 fn open_cached(
     path: &Path,
     version: Digest,
     entry: &ShardEntry,
+    filtered: Option<(Digest, ShardIndex)>,
     roots: &[PathBuf],
 ) -> Result<IndexedShard, NotLocal> {
     // Entries come and go.
@@ -217,10 +219,14 @@ fn open_cached(
         Err(_) if path.parent().is_some_and(Path::exists) => passing(not_local.reason),
         _ => not_local,
     })?;
-    let key = cached_shard_key(entry.digest, version);
+    let (digest, only) = match filtered {
+        Some((whole, only)) => (whole, Some(only)),
+        None => (entry.digest, None),
+    };
+    let key = cached_shard_key(digest, version);
     let opened = CachedObject::open(&real, key, version);
     let object = opened.map_err(|error| passing(error.to_string()))?;
-    let index = object.index().filter(|index| index.samples() == entry.samples);
+    let index = only.or_else(|| object.index()).filter(|index| index.samples() == entry.samples);
     let unfit = || passing(format!("`{}` holds no index of this shard", path.display()));
     let index = index.ok_or_else(unfit)?;
     IndexedShard::new(Arc::new(object), index).ok_or_else(unfit)
@@ -277,6 +283,7 @@ mod tests {
             bytes: identity.bytes,
             modified_ns: identity.modified_ns,
             cached: None,
+            whole: None,
             index: index.clone(),
             entries: None,
         };

@@ -83,13 +83,10 @@ where
 /// nothing of the others': as long as one of them may still serve it, it is waited for.
 fn worse(before: Option<StorageClientError>, error: StorageClientError) -> StorageClientError {
     let Some(before) = before else { return error };
-    let is_final = |error: &StorageClientError| {
-        !error.is_retryable() && error.kind() != StorageFailure::ShardBroken
-    };
-    let weight = |error: &StorageClientError| match error.is_retryable() {
-        _ if is_final(error) => 2,
-        true => 1,
-        false => 0,
+    let weight = |error: &StorageClientError| match error.kind() {
+        StorageFailure::ShardBroken => 0,
+        _ if error.is_retryable() => 1,
+        _ => 2,
     };
     let (kept, left) =
         if weight(&error) > weight(&before) { (error, before) } else { (before, error) };

@@ -82,10 +82,11 @@ impl IndexedShard {
         fits.then(|| Self { object, index: Arc::new(index), entries: None })
     }
 
-    /// The same object with another index of its bytes, as of some of its samples.
+    /// The same object with those samples only that are `wanted`, in the same order.
     #[must_use]
-    pub fn with_index(self, index: ShardIndex) -> Self {
-        Self { index: Arc::new(index), entries: None, ..self }
+    pub fn only(self, wanted: impl Fn(u32) -> bool) -> Self {
+        let entries = self.entries.map(|entries| entries.only(self.index.samples(), &wanted));
+        Self { index: Arc::new(self.index.only(wanted)), entries, ..self }
     }
 
     /// The same with the entry points of its JPEG images, which then come with the samples.

@@ -105,6 +105,7 @@ impl Storage for Liar {
             bytes: identity.bytes,
             modified_ns: identity.modified_ns,
             cached: None,
+            whole: None,
             index: self.index.clone(),
             entries: None,
         };

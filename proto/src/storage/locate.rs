@@ -33,10 +33,12 @@ pub struct ShardPlace {
     pub bytes: u64,
     /// When it was changed last, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Its samples; every field lies within the file. Empty for an entry of the cache.
+    /// Its samples; every field lies within the file. Empty for an entry of the cache that is served as a whole.
     pub index: ShardIndex,
     /// For an entry of the host's cache, the version of the shard at its source.
     pub cached: Option<Digest>,
+    /// For an entry of the host's cache with samples that filters leave out, the shard's digest with all samples.
+    pub whole: Option<Digest>,
     /// The entries of its JPEG images, where they are known.
     pub entries: Option<ShardEntries>,
 }
@@ -79,10 +81,12 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
                 added.map_err(|e| fault("samples.fields", e.to_string()))?;
             }
         }
-        let cached = match reply.cached_version.is_empty() {
-            true => None,
-            false => Some(digest("cached_version", &reply.cached_version)?),
+        let optional = |field: &'static str, bytes: &[u8]| match bytes.is_empty() {
+            true => Ok(None),
+            false => digest(field, bytes).map(Some),
         };
+        let cached = optional("cached_version", &reply.cached_version)?;
+        let whole = optional("whole_digest", &reply.whole_digest)?;
         let index = builder.finish();
         if index.end() > reply.bytes {
             let text = format!("end at {}, the shard at {}", index.end(), reply.bytes);
@@ -104,6 +108,7 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
             modified_ns: reply.modified_ns,
             index,
             cached,
+            whole,
             entries,
         })
     }
@@ -137,6 +142,7 @@ impl From<ShardPlace> for v1::LocateReply {
             modified_ns: place.modified_ns,
             samples,
             cached_version: place.cached.map(|v| v.to_bytes().to_vec()).unwrap_or_default().into(),
+            whole_digest: place.whole.map(|d| d.to_bytes().to_vec()).unwrap_or_default().into(),
             entries: entries.unwrap_or_default().into(),
         }
     }
@@ -164,6 +170,7 @@ mod tests {
             modified_ns: -3,
             index: builder.finish(),
             cached: Some(Digest(5)),
+            whole: Some(Digest(6)),
             entries: Some(entries.finish()),
         }
     }

@@ -1,84 +1,119 @@
 //! Values of a sample, held against the filters of its dataset.
 
-use bytes::Bytes;
+use std::collections::HashMap;
+
+use headwater_core::draw::Extent;
 use headwater_core::recipe::DecodeLimits;
 use headwater_render::decode::{DecodeFailure, Decoder};
-use serde_json::Value;
+use serde_json::Value as Json;
 
 use super::{FilterConfig, FilterKind, Filters, LeftOutCounts};
 use crate::StorageError;
 
 /// Bytes of an image that nearly always have its size.
 const HEADER_BYTES: u64 = 16 << 10;
-/// A number or a document larger than this is none: as many as are read at once have to fit into memory.
+/// A number or a document larger than this is none.
 const VALUE_BYTES_MAX: u64 = 4 << 20;
+/// Begins documents of some editors, and is no part of them.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What is read of a field for a filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Its first bytes.
-    Head,
-    /// All of it.
-    Whole,
-    /// Only its size.
-    Size,
+/// What filters ask of a field. Several filters may ask the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    /// Its size in bytes.
+    Bytes,
+    /// The size of the image in it.
+    Extent,
+    /// The number that it is.
+    Number,
+    /// The document that it is.
+    Document,
 }
 
-/// A field of a sample, as far as it has been read.
-pub(super) struct Found {
-    /// Its size.
-    pub(super) bytes: u64,
-    /// From its first byte on.
-    pub(super) read: Bytes,
+/// What a field of a sample answers.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Bytes(u64),
+    /// None of an image whose header cannot be read.
+    Extent(Option<Extent>),
+    Number(Option<f64>),
+    Document(Option<Json>),
 }
 
-/// A sample that is judged.
-pub(super) trait Sample {
-    /// The field of the filter of this number, if the sample has one.
-    fn field(&self, filter: usize) -> Option<&Found>;
-
-    /// All bytes of that field.
-    ///
-    /// # Errors
-    /// They cannot be read now.
-    fn whole(&self, filter: usize) -> Result<Bytes, StorageError>;
-}
+/// A question to a sample: alternative names of a field, and what is asked of it.
+pub(super) type Question<'a> = (&'a str, Asked);
 
 /// Judges samples of one shard, one after the other.
 pub(super) struct Judge<'a> {
     filters: &'a Filters,
+    /// Each question once.
+    pub(super) questions: Vec<Question<'a>>,
+    /// The question of each filter.
+    asks: Vec<usize>,
     decoder: Decoder,
+    verdict: Verdict,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Verdict {
     /// Which samples stay.
     pub(super) stays: Vec<bool>,
     /// How many each filter has left out.
     pub(super) left_out: LeftOutCounts,
 }
 
-// === impl FilterConfig ===
+// === impl FilterKind ===
 
 impl FilterConfig {
-    /// What has to be read of its field.
-    pub(super) fn part(&self) -> Part {
-        match self.kind {
-            FilterKind::Present | FilterKind::Bytes => Part::Size,
-            FilterKind::Number => Part::Whole,
-            kind => {
-                debug_assert!(kind.is_of_image());
-                Part::Head
+    fn question(&self) -> Question<'_> {
+        let asked = match self.kind {
+            FilterKind::Present | FilterKind::Bytes => Asked::Bytes,
+            FilterKind::Number if self.path.is_empty() => Asked::Number,
+            FilterKind::Number => Asked::Document,
+            FilterKind::Width | FilterKind::Height | FilterKind::Pixels | FilterKind::Aspect => {
+                Asked::Extent
             }
-        }
+        };
+        (self.field(), asked)
+    }
+
+    /// Whether a sample with this answer stays. One without such a value does not.
+    fn is_met(&self, answer: &Answer) -> bool {
+        let side = |side: fn(Extent) -> f64| match answer {
+            Answer::Extent(extent) => extent.map(side),
+            _ => None,
+        };
+        let value = match self.kind {
+            FilterKind::Present => return true,
+            FilterKind::Width => side(|extent| extent.width.into()),
+            FilterKind::Height => side(|extent| extent.height.into()),
+            FilterKind::Pixels => side(|extent| f64::from(extent.width) * f64::from(extent.height)),
+            FilterKind::Aspect => side(|extent| f64::from(extent.width) / f64::from(extent.height)),
+            FilterKind::Bytes | FilterKind::Number => match answer {
+                Answer::Bytes(bytes) => Some(*bytes as f64),
+                Answer::Number(number) => *number,
+                Answer::Document(document) => {
+                    document.as_ref().and_then(|document| document.pointer(&self.path)?.as_f64())
+                }
+                Answer::Extent(_) => None,
+            },
+        };
+        let (min, max) = self.range();
+        value.is_some_and(|value| min <= value && value <= max)
     }
 }
 
-// === impl Part ===
+// === impl Asked ===
 
-impl Part {
-    /// How many of a field's bytes are read.
-    pub(super) fn of(self, bytes: u64) -> u64 {
+impl Asked {
+    /// How many of a field's bytes have the answer, nearly always.
+    pub(super) fn wants(self, bytes: u64) -> u64 {
         match self {
-            Self::Head => bytes.min(HEADER_BYTES),
-            Self::Whole if bytes <= VALUE_BYTES_MAX => bytes,
-            Self::Whole | Self::Size => 0,
+            Self::Bytes => 0,
+            Self::Extent => bytes.min(HEADER_BYTES),
+            Self::Number | Self::Document if bytes > VALUE_BYTES_MAX => 0,
+            Self::Number | Self::Document => bytes,
         }
     }
 }
@@ -86,84 +121,87 @@ impl Part {
 // === impl Judge ===
 
 impl<'a> Judge<'a> {
+    /// # Errors
+    /// There is no memory for a decoder.
     pub(super) fn new(filters: &'a Filters) -> Result<Self, StorageError> {
-        let decoder = Decoder::new(DecodeLimits::default()).map_err(|_| StorageError::Panic)?;
-        Ok(Self { filters, decoder, stays: Vec::new(), left_out: vec![0; filters.len()] })
+        // Headers take no memory: what may be decoded is for the recipe to say.
+        let limits =
+            DecodeLimits { pixels_max: DecodeLimits::PIXELS_LIMIT, ..DecodeLimits::default() };
+        let decoder = Decoder::new(limits).map_err(|failure| no_answer(&failure))?;
+        let (mut questions, mut numbers) = (Vec::new(), HashMap::new());
+        let number_of = |filter: &'a FilterConfig| {
+            let question = filter.question();
+            *numbers.entry(question).or_insert_with(|| {
+                questions.push(question);
+                questions.len() - 1
+            })
+        };
+        let asks = filters.all.iter().map(number_of).collect();
+        let verdict = Verdict { stays: Vec::new(), left_out: vec![0; filters.len()] };
+        Ok(Self { filters, questions, asks, decoder, verdict })
     }
 
-    /// Takes the next sample.
+    /// What a field of so many `bytes` answers, if `read` is its first bytes: at least as many as [`Asked::wants`].
+    /// `whole` reads all of them, where that is needed.
     ///
     /// # Errors
-    /// Its bytes cannot be read now.
-    pub(super) fn take(&mut self, sample: &dyn Sample) -> Result<(), StorageError> {
-        for (number, filter) in self.filters.all.iter().enumerate() {
-            if !self.meets(number, filter, sample)? {
-                self.left_out[number] += 1;
-                self.stays.push(false);
-                return Ok(());
+    /// It cannot be read now, or there is no memory.
+    pub(super) fn answer<B: AsRef<[u8]>>(
+        &mut self,
+        asked: Asked,
+        bytes: u64,
+        read: &[u8],
+        whole: impl FnOnce() -> Result<B, StorageError>,
+    ) -> Result<Answer, StorageError> {
+        let is_value = bytes <= VALUE_BYTES_MAX;
+        Ok(match asked {
+            Asked::Bytes => Answer::Bytes(bytes),
+            Asked::Number => Answer::Number(is_value.then(|| number_in(read)).flatten()),
+            Asked::Document => Answer::Document(is_value.then(|| document_in(read)).flatten()),
+            Asked::Extent => {
+                let mut header = self.decoder.header(read);
+                if header.is_err() && (read.len() as u64) < bytes {
+                    header = self.decoder.header(whole()?.as_ref());
+                }
+                match header {
+                    Ok(extent) => Answer::Extent(Some(extent)),
+                    Err(DecodeFailure::Bytes(_)) => Answer::Extent(None),
+                    Err(failure) => return Err(no_answer(&failure)),
+                }
             }
-        }
-        self.stays.push(true);
-        Ok(())
+        })
     }
 
-    /// Whether a sample meets a condition. One without such a value does not.
-    fn meets(
-        &mut self,
-        number: usize,
-        filter: &FilterConfig,
-        sample: &dyn Sample,
-    ) -> Result<bool, StorageError> {
-        let Some(found) = sample.field(number) else { return Ok(false) };
-        let value = match filter.kind {
-            FilterKind::Present => return Ok(true),
-            FilterKind::Bytes => Some(found.bytes as f64),
-            FilterKind::Number => number_in(&found.read, &filter.path),
-            kind => self.of_image(number, kind, found, sample)?,
+    /// Takes the next sample by its answers to all questions; none where it does not have the field.
+    pub(super) fn take(&mut self, answers: &[Option<Answer>]) {
+        let answer_to = |filter: usize| answers[self.asks[filter]].as_ref();
+        let is_met = |number: usize, filter: &FilterConfig| {
+            answer_to(number).is_some_and(|answer| filter.is_met(answer))
         };
-        let (min, max) = filter.range();
-        Ok(value.is_some_and(|value| min <= value && value <= max))
+        let mut filters = self.filters.all.iter().enumerate();
+        let fails = filters.find(|(number, filter)| !is_met(*number, filter));
+        if let Some((number, _)) = fails {
+            self.verdict.left_out[number] += 1;
+        }
+        self.verdict.stays.push(fails.is_none());
     }
 
-    /// What a filter compares of an image; `None` where its header cannot be read.
-    fn of_image(
-        &mut self,
-        number: usize,
-        kind: FilterKind,
-        found: &Found,
-        sample: &dyn Sample,
-    ) -> Result<Option<f64>, StorageError> {
-        let mut header = self.decoder.header(&found.read);
-        if header.is_err() && (found.read.len() as u64) < found.bytes {
-            header = self.decoder.header(&sample.whole(number)?);
-        }
-        let extent = match header {
-            Ok(extent) => extent,
-            Err(DecodeFailure::Bytes(_)) => return Ok(None),
-            Err(passing) => {
-                return Err(StorageError::Dataset {
-                    name: "image".into(),
-                    reason: passing.to_string(),
-                });
-            }
-        };
-        let (width, height) = (f64::from(extent.width), f64::from(extent.height));
-        Ok(Some(match kind {
-            FilterKind::Width => width,
-            FilterKind::Height => height,
-            FilterKind::Pixels => width * height,
-            _ => width / height,
-        }))
+    pub(super) fn verdict(self) -> Verdict {
+        self.verdict
     }
 }
 
-/// A number in a field: ASCII with space around, or in a JSON document at a path.
-fn number_in(bytes: &[u8], path: &str) -> Option<f64> {
-    if path.is_empty() {
-        return std::str::from_utf8(bytes.trim_ascii()).ok()?.parse().ok();
-    }
-    let document: Value = serde_json::from_slice(bytes).ok()?;
-    document.pointer(path)?.as_f64()
+fn no_answer(failure: &DecodeFailure) -> StorageError {
+    StorageError::NotJudged { reason: failure.to_string() }
+}
+
+/// ASCII with space around.
+fn number_in(bytes: &[u8]) -> Option<f64> {
+    std::str::from_utf8(bytes.trim_ascii()).ok()?.parse().ok()
+}
+
+fn document_in(bytes: &[u8]) -> Option<Json> {
+    serde_json::from_slice(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)).ok()
 }
 
 #[cfg(test)]
@@ -172,19 +210,23 @@ mod tests {
 
     #[test]
     fn numbers_are_read_from_text_and_from_documents() {
+        for (bytes, value) in
+            [(" 7\n", Some(7.0)), ("-0.25", Some(-0.25)), ("7 8", None), ("", None)]
+        {
+            assert_eq!(number_in(bytes.as_bytes()), value, "{bytes}");
+        }
+        assert!(number_in(b"nan").unwrap().is_nan(), "no range holds it");
         for (bytes, path, value) in [
-            (" 7\n", "", Some(7.0)),
-            ("-0.25", "", Some(-0.25)),
-            ("7 8", "", None),
-            ("", "", None),
             ("{\"a\": {\"b\": [1, 2.5]}}", "/a/b/1", Some(2.5)),
             ("{\"a\": \"2\"}", "/a", None),
             ("{\"a\": 2}", "/b", None),
             ("{\"a\": NaN}", "/a", None),
             ("[3]", "/0", Some(3.0)),
+            ("\u{feff}[3]", "/0", Some(3.0)),
         ] {
-            assert_eq!(number_in(bytes.as_bytes(), path), value, "{bytes} {path}");
+            let document = document_in(bytes.as_bytes());
+            let found = document.and_then(|document| document.pointer(path)?.as_f64());
+            assert_eq!(found, value, "{bytes} {path}");
         }
-        assert!(number_in(b"nan", "").unwrap().is_nan(), "no range holds it");
     }
 }

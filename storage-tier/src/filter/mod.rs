@@ -1,20 +1,18 @@
 //! `[[filter]]`: which samples of a dataset are served. What is left out follows only from a sample's own bytes, so every
 //! node leaves out the same ones, and an epoch has its length before the first step.
 
-mod format;
+mod decide;
 mod judge;
 mod sample;
 
 use headwater_config_derive::Keys;
-use headwater_core::fields::check_selector;
+use headwater_core::fields::{IMAGE_FIELD, check_selector};
 use headwater_core::{Digest, Digester};
 use serde::{Deserialize, Serialize};
 
 use crate::StorageError;
-pub(crate) use format::Filtered;
+pub(crate) use decide::Filtering;
 
-/// Field of images where a filter names none.
-const IMAGE_FIELD: &str = "jpg|jpeg|png|webp|image|img|gif|bmp|tif|tiff|ppm|pgm|pbm";
 /// Conditions of one dataset.
 const FILTERS_MAX: usize = 64;
 
@@ -50,9 +48,9 @@ pub struct FilterConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilterKind {
-    /// Columns of an image, as it is stored.
+    /// Columns of an image.
     Width,
-    /// Rows of an image, as it is stored.
+    /// Rows of an image.
     Height,
     /// Columns times rows.
     Pixels,
@@ -79,11 +77,6 @@ pub(crate) struct Filters {
 // === impl FilterKind ===
 
 impl FilterKind {
-    /// Whether it compares sides of an image.
-    fn is_of_image(self) -> bool {
-        matches!(self, Self::Width | Self::Height | Self::Pixels | Self::Aspect)
-    }
-
     fn name(self) -> &'static str {
         match self {
             Self::Width => "width",
@@ -109,8 +102,13 @@ impl FilterConfig {
             Err(StorageError::Config { key, value: value.to_string(), remedy })
         };
         let kind = self.kind.name();
-        if check_selector(self.field()).is_err() {
-            return fault("filter.field", &self.field, "name a field, or several with `|` between");
+        let has_space = self.field.split('|').any(|name| name != name.trim());
+        if has_space || check_selector(self.field()).is_err() {
+            return fault(
+                "filter.field",
+                &self.field,
+                "name a field, or several with `|` and no space between",
+            );
         }
         if self.field.is_empty() && self.kind == FilterKind::Number {
             return fault("filter.field", &self.field, "name the field that has the number");
@@ -125,18 +123,32 @@ impl FilterConfig {
                 "write a JSON pointer, as \"/scores/similarity\"",
             );
         }
+        let pointer = self.path.split('~').skip(1);
+        if pointer.into_iter().any(|rest| !rest.starts_with(['0', '1'])) {
+            return fault(
+                "filter.path",
+                &self.path,
+                "write `~` as `~0`, and `/` in a name as `~1`",
+            );
+        }
+        let given = [("filter.min", self.min), ("filter.max", self.max)];
+        let mut given = given.iter().filter_map(|(key, value)| Some((*key, (*value)?)));
         if self.kind == FilterKind::Present {
-            let given = self.min.or(self.max);
-            return given.map_or(Ok(()), |value| {
-                fault("filter.min", &value, "`kind = \"present\"` compares no number: leave it out")
+            return given.next().map_or(Ok(()), |(key, value)| {
+                let remedy = "`kind = \"present\"` compares no number: leave it out, or say what it is about by \
+                              `kind`";
+                fault(key, &value, remedy)
             });
         }
         if self.min.is_none() && self.max.is_none() {
             return fault("filter.kind", &kind, "give `min`, `max` or both");
         }
+        if let Some((key, value)) = given.find(|(_, value)| value.is_nan()) {
+            return fault(key, &value, "must be a number");
+        }
         let (min, max) = self.range();
-        if min.is_nan() || max.is_nan() || min > max {
-            return fault("filter.min", &min, "must be a number, and not above `max`");
+        if min > max {
+            return fault("filter.min", &min, "must not be above `max`");
         }
         Ok(())
     }
@@ -175,23 +187,36 @@ impl Filters {
     pub(crate) fn of(dataset: &str, all: &[FilterConfig]) -> Result<Option<Self>, StorageError> {
         let is_meant =
             |filter: &&FilterConfig| filter.dataset.is_empty() || filter.dataset == dataset;
-        let all: Vec<FilterConfig> = all.iter().filter(is_meant).cloned().collect();
-        if all.len() > FILTERS_MAX {
-            let (value, remedy) = (all.len().to_string(), "a dataset has 64 filters at most");
+        let mut kept: Vec<FilterConfig> = Vec::new();
+        for filter in all.iter().filter(is_meant) {
+            let filter = FilterConfig { dataset: String::new(), ..filter.clone() };
+            if !kept.contains(&filter) {
+                kept.push(filter);
+            }
+        }
+        if kept.len() > FILTERS_MAX {
+            let (value, remedy) = (kept.len().to_string(), "a dataset has 64 filters at most");
             return Err(StorageError::Config { key: "filter", value, remedy });
         }
-        Ok((!all.is_empty()).then_some(Self { all }))
+        Ok((!kept.is_empty()).then_some(Self { all: kept }))
     }
 
-    /// Follows from what they compare and not from the dataset's name.
+    /// Follows from what they compare and not from the dataset's name; and from the release, as another decoder may read
+    /// the size of another image.
     pub(crate) fn digest(&self) -> Digest {
         let mut digester = Digester::new("headwater filters 1");
+        digester.bytes(env!("CARGO_PKG_VERSION").as_bytes());
         for filter in &self.all {
             let (min, max) = filter.range();
             digester.bytes(filter.kind.name().as_bytes()).bytes(filter.field().as_bytes());
             digester.bytes(filter.path.as_bytes()).number(min.to_bits()).number(max.to_bits());
         }
         digester.finish()
+    }
+
+    /// Names of all fields that they are about.
+    fn fields(&self) -> String {
+        self.all.iter().map(FilterConfig::field).collect::<Vec<_>>().join("|")
     }
 
     /// What each compares, in a person's words.
@@ -233,6 +258,9 @@ mod tests {
             ("filter.min", FilterConfig { max: Some(0.5), ..filter(FilterKind::Width) }),
             ("filter.min", FilterConfig { min: Some(f64::NAN), ..filter(FilterKind::Width) }),
             ("filter.min", filter(FilterKind::Present)),
+            ("filter.max", FilterConfig { max: Some(1.0), ..FilterConfig::default() }),
+            ("filter.field", FilterConfig { field: "a | b".into(), ..filter(FilterKind::Bytes) }),
+            ("filter.path", FilterConfig { path: "/a~2".into(), ..number.clone() }),
         ] {
             let said = bad.validate().unwrap_err().sentence();
             assert!(said.contains(key), "{said}");
@@ -244,7 +272,7 @@ mod tests {
         let of =
             |dataset: &str| FilterConfig { dataset: dataset.into(), ..filter(FilterKind::Width) };
         let all = [of("a"), of("b"), of("")];
-        assert_eq!(Filters::of("a", &all).unwrap().unwrap().len(), 2);
+        assert_eq!(Filters::of("a", &all).unwrap().unwrap().len(), 1, "twice the same");
         assert_eq!(Filters::of("c", &all).unwrap().unwrap().len(), 1);
         assert_eq!(Filters::of("c", &all[..2]).unwrap(), None);
         let digest = |dataset| Filters::of(dataset, &all[..2]).unwrap().unwrap().digest();

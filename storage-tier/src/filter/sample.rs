@@ -2,98 +2,106 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use headwater_core::IndexedField;
 use headwater_proto::storage::SAMPLE_MAX_BYTES;
 use headwater_storage_client::{IndexedShard, ShardReadError};
 
-use super::judge::{Found, Judge, Part, Sample};
-use super::{FilterConfig, Filters};
+use super::Filters;
+use super::judge::{Answer, Judge, Question, Verdict};
 use crate::StorageError;
 use crate::format::{Packed, SampleSink};
 
-/// Samples whose fields are read at a time.
-const READ_AT_ONCE: u32 = 64;
-
-/// A sample of a shard that is read in place.
-struct InPlace<'a> {
-    shard: &'a IndexedShard,
-    /// Of each filter.
-    found: Vec<Option<(Found, Range<u64>)>>,
-}
-
-/// A sample that is being unpacked.
-#[derive(Default)]
-struct Unpacked {
-    /// Of each filter.
-    found: Vec<Option<Found>>,
-    /// Which of its names each filter has found: the first counts.
-    ranks: Vec<usize>,
-}
+/// Samples whose fields are read at a time, at most.
+const TOGETHER: usize = 64;
+/// Bytes of them, about; a sample may have more by itself.
+const TOGETHER_BYTES: u64 = 16 << 20;
 
 /// Judges samples as they are unpacked.
-pub(super) struct JudgingSink<'a> {
+struct JudgingSink<'a> {
     judge: Judge<'a>,
-    filters: &'a Filters,
     sample: Option<Unpacked>,
 }
 
-/// Hands on the samples that stay.
-pub(super) struct StayingSink<'a> {
-    pub(super) sink: &'a mut dyn SampleSink,
-    pub(super) stays: &'a dyn Fn(u32) -> bool,
-    /// Samples that have begun.
-    pub(super) begun: u32,
+/// A sample that is being unpacked, by question.
+#[derive(Default)]
+struct Unpacked {
+    answers: Vec<Option<Answer>>,
+    /// Which of its names each question has found: the first counts.
+    ranks: Vec<usize>,
 }
 
 /// Judges all samples of a shard that is read in place. Blocking.
 ///
 /// # Errors
 /// Bytes that cannot be read now.
-pub(super) fn judge_in_place<'a>(
-    filters: &'a Filters,
+pub(super) fn judge_in_place(
+    filters: &Filters,
     shard: &IndexedShard,
-) -> Result<Judge<'a>, StorageError> {
+) -> Result<Verdict, StorageError> {
     let mut judge = Judge::new(filters)?;
+    let mut group = Vec::new();
+    let mut bytes = 0;
     let samples = shard.index().samples();
-    for first in (0..samples).step_by(READ_AT_ONCE as usize) {
-        let (mut places, mut ranges) = (Vec::new(), Vec::new());
-        for number in first..samples.min(first + READ_AT_ONCE) {
-            let fields: Vec<IndexedField<'_>> = shard.index().fields(number).collect();
-            let of = |filter: &FilterConfig| Some((named(&fields, filter)?, filter.part()));
-            for picked in filters.all.iter().map(of) {
-                let range = picked.as_ref().filter(|(field, _)| field.inline.is_none());
-                let range = range.map_or(0..0, |(field, part)| {
-                    field.offset..field.offset + part.of(field.bytes)
-                });
-                ranges.push(range);
-                places.push(picked.map(|(field, part)| {
-                    let inline = field.inline.map(|value| {
-                        Bytes::copy_from_slice(&value[..part.of(field.bytes) as usize])
-                    });
-                    (field.bytes, inline, field.offset..field.offset + field.bytes)
-                }));
-            }
-        }
-        let read = shard.object().read_many(&ranges)?;
-        let mut fields = places.into_iter().zip(read).map(|(place, read)| {
-            place.map(|(bytes, inline, range)| {
-                (Found { bytes, read: inline.unwrap_or(read) }, range)
-            })
-        });
-        for _ in first..samples.min(first + READ_AT_ONCE) {
-            let found = fields.by_ref().take(filters.all.len()).collect();
-            judge.take(&InPlace { shard, found })?;
+    for number in 0..samples {
+        let fields: Vec<_> = shard.index().fields(number).collect();
+        let found: Vec<_> =
+            judge.questions.iter().map(|question| named(&fields, question)).collect();
+        let wanted = found.iter().zip(&judge.questions);
+        bytes += wanted
+            .filter_map(|(field, (_, asked))| field.map(|field| asked.wants(field.bytes)))
+            .sum::<u64>();
+        group.push(found);
+        if bytes >= TOGETHER_BYTES || group.len() == TOGETHER || number + 1 == samples {
+            judge_group(&mut judge, shard, &group)?;
+            (group, bytes) = (Vec::new(), 0);
         }
     }
     // After the bytes have been read: they are then those that were indexed.
     shard.object().check_unchanged()?;
-    Ok(judge)
+    Ok(judge.verdict())
 }
 
-/// The field that a filter is about: the first of its names that a sample has.
-fn named<'a>(fields: &[IndexedField<'a>], filter: &FilterConfig) -> Option<IndexedField<'a>> {
-    let mut names = filter.field().split('|');
+/// Judges samples by the fields that answer the questions, which are read together.
+fn judge_group(
+    judge: &mut Judge<'_>,
+    shard: &IndexedShard,
+    group: &[Vec<Option<IndexedField<'_>>>],
+) -> Result<(), StorageError> {
+    let asked: Vec<_> = judge.questions.iter().map(|(_, asked)| *asked).collect();
+    let range = |(field, at): (&Option<IndexedField<'_>>, usize)| {
+        let in_object = field.filter(|field| field.inline.is_none());
+        in_object.map_or(0..0, |f| f.offset..f.offset + asked[at].wants(f.bytes))
+    };
+    let ranges: Vec<Range<u64>> =
+        group.iter().flat_map(|found| found.iter().zip(0..).map(range)).collect();
+    let mut read = shard.object().read_many(&ranges)?.into_iter();
+    for found in group {
+        let mut answers = Vec::with_capacity(asked.len());
+        for (field, asked) in found.iter().zip(&asked) {
+            let read = read.next().unwrap_or_default();
+            let Some(field) = field else {
+                answers.push(None);
+                continue;
+            };
+            let whole = || match field.bytes > SAMPLE_MAX_BYTES {
+                // Nobody gets such a sample.
+                true => Ok(bytes::Bytes::new()),
+                false => {
+                    let all = field.offset..field.offset + field.bytes;
+                    Ok(shard.object().read(all).map_err(ShardReadError::from)?)
+                }
+            };
+            let read = field.inline.unwrap_or(&read);
+            answers.push(Some(judge.answer(*asked, field.bytes, read, whole)?));
+        }
+        judge.take(&answers);
+    }
+    Ok(())
+}
+
+/// The field that a question is about: the first of its names that a sample has.
+fn named<'a>(fields: &[IndexedField<'a>], (field, _): &Question<'_>) -> Option<IndexedField<'a>> {
+    let mut names = field.split('|');
     names.find_map(|name| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).copied())
 }
 
@@ -101,96 +109,47 @@ fn named<'a>(fields: &[IndexedField<'a>], filter: &FilterConfig) -> Option<Index
 ///
 /// # Errors
 /// Bytes that cannot be unpacked.
-pub(super) fn judge_packed<'a>(
-    filters: &'a Filters,
+pub(super) fn judge_packed(
+    filters: &Filters,
     packed: &mut dyn Packed,
-) -> Result<Judge<'a>, StorageError> {
-    let mut sink = JudgingSink { judge: Judge::new(filters)?, filters, sample: None };
+) -> Result<Verdict, StorageError> {
+    let mut sink = JudgingSink { judge: Judge::new(filters)?, sample: None };
     packed.unpack(&mut sink)?;
-    sink.end_sample()?;
-    Ok(sink.judge)
-}
-
-// === impl InPlace ===
-
-impl Sample for InPlace<'_> {
-    fn field(&self, filter: usize) -> Option<&Found> {
-        self.found[filter].as_ref().map(|(found, _)| found)
-    }
-
-    fn whole(&self, filter: usize) -> Result<Bytes, StorageError> {
-        let Some((found, range)) = &self.found[filter] else { return Ok(Bytes::new()) };
-        if found.bytes > SAMPLE_MAX_BYTES {
-            // Nobody gets such a sample.
-            return Ok(Bytes::new());
-        }
-        Ok(self.shard.object().read(range.clone()).map_err(ShardReadError::from)?)
-    }
-}
-
-// === impl Unpacked ===
-
-impl Sample for Unpacked {
-    fn field(&self, filter: usize) -> Option<&Found> {
-        self.found[filter].as_ref()
-    }
-
-    fn whole(&self, filter: usize) -> Result<Bytes, StorageError> {
-        Ok(self.found[filter].as_ref().map(|found| found.read.clone()).unwrap_or_default())
-    }
+    sink.end_sample();
+    Ok(sink.judge.verdict())
 }
 
 // === impl JudgingSink ===
 
 impl JudgingSink<'_> {
-    fn end_sample(&mut self) -> Result<(), StorageError> {
-        self.sample.take().map_or(Ok(()), |sample| self.judge.take(&sample))
+    fn end_sample(&mut self) {
+        if let Some(sample) = self.sample.take() {
+            self.judge.take(&sample.answers);
+        }
     }
 }
 
 impl SampleSink for JudgingSink<'_> {
     fn sample(&mut self, _: &str) -> Result<(), StorageError> {
-        self.end_sample()?;
-        let filters = self.filters.all.len();
-        let found = (0..filters).map(|_| None).collect();
-        self.sample = Some(Unpacked { found, ranks: vec![usize::MAX; filters] });
+        self.end_sample();
+        let questions = self.judge.questions.len();
+        let answers = (0..questions).map(|_| None).collect();
+        self.sample = Some(Unpacked { answers, ranks: vec![usize::MAX; questions] });
         Ok(())
     }
 
     fn field(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
         let Some(sample) = &mut self.sample else { return Ok(()) };
-        for (number, filter) in self.filters.all.iter().enumerate() {
-            let mut names = filter.field().split('|');
+        for number in 0..self.judge.questions.len() {
+            let (field, asked) = self.judge.questions[number];
+            let mut names = field.split('|');
             let Some(rank) = names.position(|one| one.eq_ignore_ascii_case(name)) else { continue };
             if rank < sample.ranks[number] {
-                let read = match filter.part() {
-                    Part::Size => &[],
-                    Part::Head | Part::Whole => bytes,
-                };
-                let read = Bytes::copy_from_slice(read);
-                sample.found[number] = Some(Found { bytes: bytes.len() as u64, read });
+                let answer = self.judge.answer(asked, bytes.len() as u64, bytes, || Ok(bytes))?;
+                sample.answers[number] = Some(answer);
                 sample.ranks[number] = rank;
             }
         }
         Ok(())
-    }
-}
-
-// === impl StayingSink ===
-
-impl SampleSink for StayingSink<'_> {
-    fn sample(&mut self, key: &str) -> Result<(), StorageError> {
-        self.begun += 1;
-        if self.is_wanted() { self.sink.sample(key) } else { Ok(()) }
-    }
-
-    fn field(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
-        if self.is_wanted() { self.sink.field(name, bytes) } else { Ok(()) }
-    }
-}
-
-impl StayingSink<'_> {
-    fn is_wanted(&self) -> bool {
-        (self.stays)(self.begun.wrapping_sub(1))
     }
 }

@@ -10,6 +10,7 @@ use glob::MatchOptions;
 use headwater_storage_client::{ShardFile, ShardFileError};
 
 use crate::format::is_image;
+use crate::kept::{ENTRIES_ENDING, KEPT_ENDING, POSITIONS_ENDING};
 use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources, Version};
 use crate::{FormatKind, StorageError};
 
@@ -22,7 +23,7 @@ const FOLDER_LINKS: u64 = 2;
 /// Folders within folders that are looked at: links may lead around.
 const FOLDERS_DEEP: u32 = 8;
 /// Endings of files that lie beside shards and are none.
-const INDEX_ENDINGS: [&str; 3] = [".idx", crate::kept::KEPT_ENDING, crate::kept::ENTRIES_ENDING];
+const INDEX_ENDINGS: [&str; 4] = [".idx", KEPT_ENDING, ENTRIES_ENDING, POSITIONS_ENDING];
 
 /// The shards' absolute paths: braces in the order in which they expand, globs sorted by name.
 /// Files that are named must exist; that they are read is not tried here.
@@ -196,6 +197,7 @@ mod tests {
         let patterns = [top.path().display().to_string(), format!("{}/*/*", top.path().display())];
         let before = listed(&patterns);
         std::fs::write(top.path().join("train.hwidx"), "").expect("a file");
+        std::fs::write(top.path().join("train.1f.hwfilter"), "").expect("a file");
         std::fs::write(top.path().join(".draft"), "").expect("a file");
         assert_eq!(listed(&patterns), before);
         std::fs::write(class.join("a.jpg"), "").expect("a file");
@@ -242,8 +244,8 @@ mod tests {
 
     #[test]
     fn indices_and_hidden_files_are_no_shards() {
-        let folder =
-            folder(&["a.tar", "a.idx", "a.tar.idx", "a.tar.hwidx", "a.tar.hwentries", ".b.tar"]);
+        let beside = ["a.idx", "a.tar.idx", "a.tar.hwidx", "a.tar.hwentries", "a.tar.1f.hwfilter"];
+        let folder = folder(&[&beside[..], &["a.tar", ".b.tar"]].concat());
         assert_eq!(find(&folder, "*").unwrap(), ["a.tar"]);
     }
 

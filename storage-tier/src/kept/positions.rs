@@ -1,22 +1,26 @@
-//! Which samples of a shard a dataset's filters leave, kept from one start to the next.
+//! Which samples of a place a dataset's filters leave, kept from one start to the next.
 //!
-//! A file holds: the magic, the filters' and the shard's digests, the number of samples, a digest of what follows; the digest
-//! of the filtered shard, how many samples each filter left out, and one bit a sample. It counts only if all of it is as it
-//! should be.
+//! A file is of one place and one set of filters. It holds the magic, a digest of the filters and of all outlines of the
+//! place, and one of what follows: of each shard, its digest with the samples that stay, their bytes, how many samples each
+//! filter left out, and one bit a sample. It counts only if all of it is as it should be.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use headwater_core::{Digest, Digester};
 use headwater_own_files::open_trusted_file;
 
 use super::KeptPlaces;
+use crate::filter::Filters;
+use crate::format::Outline;
 use crate::source::Place;
 
 /// Ending of the files in which positions are kept.
-const POSITIONS_ENDING: &str = ".hwfilter";
-const MAGIC: [u8; 8] = *b"HWFILTR1";
-/// Magic, three digests, samples, digest of what follows.
-const HEAD_BYTES: usize = 8 + 3 * 16 + 4 + 16;
+pub(crate) const POSITIONS_ENDING: &str = ".hwfilter";
+const MAGIC: [u8; 8] = *b"HWFILTR2";
+/// Magic, and two digests.
+const HEAD_BYTES: usize = 8 + 2 * 16;
 
 /// Which samples of a shard stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +30,10 @@ pub(crate) struct Positions {
     bits: Vec<u8>,
     /// How many samples each filter left out.
     pub(crate) left_out: Vec<u64>,
-    /// The shard's, with these samples only.
+    /// Its size in the manifest, with these samples only.
+    pub(crate) bytes: u64,
+    /// Its digest in the manifest, with these samples only.
     pub(crate) digest: Digest,
-}
-
-/// Filters and shard; with another stamp other samples may stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PositionsStamp {
-    pub(crate) filters: Digest,
-    /// The whole shard's, before it is filtered.
-    pub(crate) shard: Digest,
-    pub(crate) version: Digest,
-    pub(crate) samples: u32,
 }
 
 /// Keeps positions where indices are kept.
@@ -46,25 +42,21 @@ pub(crate) struct KeptPositions {
     places: KeptPlaces,
     /// Whether files are written.
     writes: bool,
+    /// The log has said that a file cannot be written.
+    told: AtomicBool,
+    /// The log has said that a file is not read.
+    refused: AtomicBool,
 }
 
 // === impl Positions ===
 
 impl Positions {
-    /// With the digest of the positions themselves, until that of the shard is known.
-    pub(crate) fn new(stays: &[bool], left_out: Vec<u64>) -> Self {
+    pub(crate) fn new(stays: &[bool], left_out: Vec<u64>, bytes: u64, digest: Digest) -> Self {
         let mut bits = vec![0; stays.len().div_ceil(8)];
         for (sample, _) in stays.iter().enumerate().filter(|(_, stays)| **stays) {
             bits[sample / 8] |= 1 << (sample % 8);
         }
-        let mut digester = Digester::new("headwater positions 1");
-        let digest = digester.number(stays.len() as u64).bytes(&bits).finish();
-        Self { samples: stays.len() as u32, bits, left_out, digest }
-    }
-
-    /// Samples that the shard has without filters.
-    pub(crate) fn samples(&self) -> u32 {
-        self.samples
+        Self { samples: stays.len() as u32, bits, left_out, bytes, digest }
     }
 
     /// Whether a sample of that number stays.
@@ -77,151 +69,205 @@ impl Positions {
     pub(crate) fn count(&self) -> u32 {
         self.bits.iter().map(|byte| byte.count_ones()).sum()
     }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend(self.digest.to_bytes());
+        to.extend(self.bytes.to_le_bytes());
+        to.extend(self.left_out.iter().flat_map(|count| count.to_le_bytes()));
+        to.extend(&self.bits);
+    }
+
+    fn read(body: &mut &[u8], samples: u32, filters: usize) -> Option<Self> {
+        let digest = Digest::from_bytes(*body.split_off(..16)?.first_chunk()?);
+        let mut number = || Some(u64::from_le_bytes(*body.split_off(..8)?.first_chunk()?));
+        let bytes = number()?;
+        let left_out = (0..filters).map(|_| number()).collect::<Option<_>>()?;
+        let bits = body.split_off(..(samples as usize).div_ceil(8))?.to_vec();
+        let positions = Self { samples, bits, left_out, bytes, digest };
+        // No bit beyond the last sample: what stays is counted by bits.
+        let end = 8 * positions.bits.len() as u32;
+        (samples..end).all(|sample| !positions.stays(sample)).then_some(positions)
+    }
 }
 
 // === impl KeptPositions ===
 
 impl KeptPositions {
     pub(crate) fn new(places: KeptPlaces, writes: bool) -> Self {
-        Self { places, writes }
+        let [told, refused] = [false, false].map(AtomicBool::new);
+        Self { places, writes, told, refused }
     }
 
-    /// What is kept of a shard under that stamp, if nobody but this user, root and the shard's owner can have written it.
+    /// What is kept of a place with these shards, if nobody but this user, root and the place's owner can have written it.
     pub(crate) fn load(
         &self,
         place: &Place,
-        number: u32,
-        stamp: PositionsStamp,
-        filters: usize,
-    ) -> Option<Positions> {
-        let (at, owner) = (kept_as(place, number, stamp.filters), place.owner());
-        let most = (HEAD_BYTES + 16 + 8 * filters + (stamp.samples as usize).div_ceil(8)) as u64;
-        let load = |path: &std::path::PathBuf| {
-            let (mut bytes, file) = (Vec::new(), open_trusted_file(path, owner).ok()?);
-            file.take(most + 1).read_to_end(&mut bytes).ok()?;
-            decode(&bytes, stamp, filters)
+        filters: &Filters,
+        outlines: &[Outline],
+    ) -> Option<Vec<Positions>> {
+        let (at, owner) = (kept_as(place, filters), place.owner());
+        let of_shard = |outline: &Outline| {
+            24 + 8 * filters.len() as u64 + u64::from(outline.samples).div_ceil(8)
+        };
+        let most = HEAD_BYTES as u64 + outlines.iter().map(of_shard).sum::<u64>();
+        let load = |path: &std::path::PathBuf| match read(path, owner, most) {
+            Ok(bytes) => decode(&bytes, filters, outlines),
+            Err(error) => {
+                self.refuse(path, &error);
+                None
+            }
         };
         self.places.of(&at, POSITIONS_ENDING).iter().find_map(load)
     }
 
-    /// Keeps the positions of a shard in the first place that can be written to. Where there is none, they are found again
-    /// at the next start.
+    fn refuse(&self, path: &Path, error: &io::Error) {
+        if error.kind() == io::ErrorKind::NotFound {
+            return;
+        }
+        let path = path.display();
+        if self.refused.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%path, %error, "what filters leave is decided again");
+        } else {
+            tracing::warn!(%path, %error, "a file with what filters leave is not read: it is decided again");
+        }
+    }
+
+    /// Keeps the positions of a place in the first folder that can be written to. Where there is none, they are found
+    /// again at the next start.
     pub(crate) fn store(
         &self,
         place: &Place,
-        number: u32,
-        stamp: PositionsStamp,
-        positions: &Positions,
+        filters: &Filters,
+        outlines: &[Outline],
+        positions: &[Positions],
     ) {
         if !self.writes {
             return;
         }
-        let (at, bytes) = (kept_as(place, number, stamp.filters), encode(positions, stamp));
-        if let Err((at, error)) = self.places.write(&at, place.owner(), POSITIONS_ENDING, &bytes) {
-            let at = at.display();
+        let (at, bytes) = (kept_as(place, filters), encode(filters, outlines, positions));
+        let written = self.places.write(&at, place.owner(), POSITIONS_ENDING, &bytes);
+        let Err((at, error)) = written else { return };
+        let at = at.display();
+        if self.told.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%at, %error, "what filters leave is not kept");
+        } else {
             tracing::warn!(%at, %error, "what filters leave is not kept: set `index_dir` to a folder");
         }
     }
 }
 
 /// What positions are kept under: each set of filters has a file of its own.
-fn kept_as(place: &Place, number: u32, filters: Digest) -> Place {
-    let name = place.file_name();
-    place.beside(&match number {
-        0 => format!("{name}.{filters}"),
-        number => format!("{name}#{number}.{filters}"),
-    })
+fn kept_as(place: &Place, filters: &Filters) -> Place {
+    place.beside(&format!("{}.{}", place.file_name(), filters.digest()))
 }
 
-fn body(positions: &Positions) -> Vec<u8> {
-    let counts = positions.left_out.iter().flat_map(|count| count.to_le_bytes());
-    let digest = positions.digest.to_bytes().into_iter();
-    digest.chain(counts).chain(positions.bits.iter().copied()).collect()
+/// The bytes of a file, and not many more than `most`.
+fn read(path: &Path, owner: Option<u32>, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_trusted_file(path, owner)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
-/// All that is before the counts.
-fn head(body: &[u8], stamp: PositionsStamp) -> Vec<u8> {
-    let mut head = MAGIC.to_vec();
-    for digest in [stamp.filters, stamp.shard, stamp.version] {
-        head.extend(digest.to_bytes());
+/// All that is before the shards.
+fn head(body: &[u8], filters: &Filters, outlines: &[Outline]) -> Vec<u8> {
+    let mut digester = Digester::new("headwater filtered place 1");
+    digester.bytes(&filters.digest().to_bytes()).number(outlines.len() as u64);
+    for Outline { digest, version, samples, .. } in outlines {
+        digester.bytes(&digest.to_bytes()).bytes(&version.to_bytes()).number((*samples).into());
     }
-    head.extend(stamp.samples.to_le_bytes());
-    head.extend(Digest::of(body).to_bytes());
-    head
+    let digests = [digester.finish(), Digest::of(body)];
+    MAGIC.into_iter().chain(digests.into_iter().flat_map(Digest::to_bytes)).collect()
 }
 
-fn encode(positions: &Positions, stamp: PositionsStamp) -> Vec<u8> {
-    let body = body(positions);
-    [head(&body, stamp), body].concat()
+fn encode(filters: &Filters, outlines: &[Outline], positions: &[Positions]) -> Vec<u8> {
+    let mut body = Vec::new();
+    positions.iter().for_each(|positions| positions.write(&mut body));
+    [head(&body, filters, outlines), body].concat()
 }
 
-fn decode(bytes: &[u8], stamp: PositionsStamp, filters: usize) -> Option<Positions> {
-    let (found, body) = bytes.split_at_checked(HEAD_BYTES)?;
-    let (digest, rest) = body.split_first_chunk()?;
-    let (counts, bits) = rest.split_at_checked(8 * filters)?;
-    if found != head(body, stamp) || bits.len() != (stamp.samples as usize).div_ceil(8) {
+fn decode(bytes: &[u8], filters: &Filters, outlines: &[Outline]) -> Option<Vec<Positions>> {
+    let (found, mut body) = bytes.split_at_checked(HEAD_BYTES)?;
+    if found != head(body, filters, outlines) {
         return None;
     }
-    let left_out = counts.as_chunks().0.iter().map(|count| u64::from_le_bytes(*count)).collect();
-    let digest = Digest::from_bytes(*digest);
-    let positions = Positions { samples: stamp.samples, bits: bits.to_vec(), left_out, digest };
-    // No bit beyond the last sample: what stays is counted by bits.
-    let is_whole = positions.count() <= stamp.samples
-        && (stamp.samples..8 * bits.len() as u32).all(|sample| !positions.stays(sample));
-    is_whole.then_some(positions)
+    let read = |outline: &Outline| Positions::read(&mut body, outline.samples, filters.len());
+    let positions = outlines.iter().map(read).collect::<Option<_>>()?;
+    body.is_empty().then_some(positions)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::{FilterConfig, FilterKind};
 
-    fn stamp() -> PositionsStamp {
-        let [filters, shard, version] = [1, 2, 3].map(Digest);
-        PositionsStamp { filters, shard, version, samples: 11 }
+    fn outline(digest: u128, samples: u32) -> Outline {
+        Outline {
+            name: "a".to_owned(),
+            samples,
+            bytes: 100,
+            fields: Vec::new(),
+            digest: Digest(digest),
+            by: "scan",
+            version: Digest(2),
+        }
     }
 
-    fn positions() -> Positions {
-        Positions::new(
-            &[true, false, false, true, true, true, true, true, false, false, true],
-            vec![3, 1],
-        )
+    fn filters(min: f64) -> Filters {
+        let filter =
+            FilterConfig { kind: FilterKind::Width, min: Some(min), ..FilterConfig::default() };
+        let high = FilterConfig { kind: FilterKind::Height, ..filter.clone() };
+        Filters::of("d", &[filter, high]).unwrap().unwrap()
+    }
+
+    fn positions() -> Vec<Positions> {
+        let stays = [true, false, false, true, true, true, true, true, false, false, true];
+        let first = Positions::new(&stays, vec![3, 1], 77, Digest(4));
+        vec![first, Positions::new(&[false], vec![1, 0], 5, Digest(6))]
     }
 
     #[test]
-    fn positions_come_back_under_their_own_stamp_only() {
-        let bytes = encode(&positions(), stamp());
-        assert_eq!(decode(&bytes, stamp(), 2), Some(positions()));
-        assert_eq!(
-            (positions().count(), positions().stays(3), positions().stays(11)),
-            (7, true, false)
-        );
-        assert_eq!(decode(&bytes, PositionsStamp { shard: Digest(9), ..stamp() }, 2), None);
-        assert_eq!(decode(&bytes, PositionsStamp { samples: 12, ..stamp() }, 2), None);
-        assert_eq!(decode(&bytes, stamp(), 3), None);
+    fn positions_come_back_of_the_same_shards_only() {
+        let (filters, outlines) = (&filters(1.0), [outline(1, 11), outline(2, 1)]);
+        let bytes = encode(filters, &outlines, &positions());
+        assert_eq!(decode(&bytes, filters, &outlines), Some(positions()));
+        let first = &positions()[0];
+        assert_eq!((first.count(), first.stays(3), first.stays(11)), (7, true, false));
+        for others in [
+            vec![outline(1, 11)],
+            vec![outline(2, 1), outline(1, 11)],
+            vec![outline(1, 11), outline(3, 1)],
+            vec![outline(1, 12), outline(2, 1)],
+            vec![outline(1, 11), Outline { version: Digest(3), ..outline(2, 1) }],
+        ] {
+            assert_eq!(decode(&bytes, filters, &others), None, "{others:?}");
+        }
         for at in 0..bytes.len() {
             let mut broken = bytes.clone();
             broken[at] ^= 1;
-            assert_eq!(decode(&broken, stamp(), 2), None, "byte {at}");
-            assert_eq!(decode(&bytes[..at], stamp(), 2), None, "cut at {at}");
+            assert_eq!(decode(&broken, filters, &outlines), None, "byte {at}");
+            assert_eq!(decode(&bytes[..at], filters, &outlines), None, "cut at {at}");
         }
-        let beyond = Positions { bits: vec![1, 0x80], ..positions() };
-        assert_eq!(decode(&encode(&beyond, stamp()), stamp(), 2), None);
+        let mut beyond = positions();
+        beyond[0].bits = vec![1, 0x80];
+        assert_eq!(decode(&encode(filters, &outlines, &beyond), filters, &outlines), None);
     }
 
     #[test]
     fn each_set_of_filters_has_a_file_of_its_own_and_read_only_writes_none() {
         let folder = tempfile::tempdir().unwrap();
-        let shard = Place::of_file(&folder.path().join("a.tar"));
-        KeptPositions::new(KeptPlaces::default(), false).store(&shard, 0, stamp(), &positions());
+        let place = Place::of_file(&folder.path().join("a.tar"));
+        let (outlines, places) = ([outline(1, 11), outline(2, 1)], KeptPlaces::default());
+        let store = |kept: &KeptPositions, min| {
+            kept.store(&place, &filters(min), &outlines, &positions());
+        };
+        store(&KeptPositions::new(places.clone(), false), 1.0);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let kept = KeptPositions::new(KeptPlaces::default(), true);
-        let other = PositionsStamp { filters: Digest(7), ..stamp() };
-        kept.store(&shard, 0, stamp(), &positions());
-        assert_eq!(kept.load(&shard, 0, other, 2), None);
-        kept.store(&shard, 0, other, &positions());
-        for stamp in [stamp(), other] {
-            assert_eq!(kept.load(&shard, 0, stamp, 2), Some(positions()));
+        let kept = KeptPositions::new(places, true);
+        store(&kept, 1.0);
+        assert_eq!(kept.load(&place, &filters(2.0), &outlines), None);
+        store(&kept, 2.0);
+        for min in [1.0, 2.0] {
+            assert_eq!(kept.load(&place, &filters(min), &outlines), Some(positions()));
         }
-        assert_eq!(kept.load(&shard, 1, stamp(), 2), None, "another shard of the place");
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use headwater_storage_client::IndexedShard;
-use tokio::runtime::Handle;
 
 use super::Storage;
 use crate::config::JpegEntries;
+use crate::dataset::Whole;
 use crate::entries::{Made, Maker, Missing, ShardNumber, make};
 use crate::kept::EntriesStamp;
+use crate::unpacked::closing_idle;
 use crate::{StorageError, metrics};
 
 // === impl Storage ===
@@ -33,9 +34,8 @@ impl Storage {
         if self.inner.config.jpeg_entries != JpegEntries::Make {
             return None;
         }
-        let (storage, runtime) = (self.clone(), Handle::current());
-        let missing = Arc::clone(&self.inner.missing);
-        Maker::start(missing, move |shard, wanted| storage.make_entries(shard, &runtime, wanted))
+        let (storage, missing) = (self.clone(), Arc::clone(&self.inner.missing));
+        Maker::start(missing, move |shard, wanted| storage.make_entries(shard, wanted))
     }
 
     /// Makes and keeps the entry points of a shard, unless they are there or the shard's bytes are not, for
@@ -43,14 +43,15 @@ impl Storage {
     fn make_entries(
         &self,
         key: ShardNumber,
-        runtime: &Handle,
         wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), StorageError> {
-        let shard = runtime.block_on(self.open_shard(key.0, key.1))?;
-        if shard.entries().is_some() || !self.is_near(key, &shard) {
+        // All of its samples, whatever filters leave: entries are for all who read it.
+        let shard = closing_idle(&self.inner.open, || self.open_whole(key))?;
+        let (served, stamp) = self.of_entries(key);
+        let is_kept = || self.inner.entries.load(served.place(), served.number(), stamp).is_some();
+        if !self.is_near(key, &shard) || is_kept() {
             return Ok(());
         }
-        let (served, stamp) = self.of_entries(key);
         if self.inner.entries.is_closed(served.place(), served.number()) {
             self.inner.missing.give_back(key);
             return Ok(());
@@ -84,10 +85,9 @@ impl Storage {
     }
 
     fn of_entries(&self, (dataset, shard): ShardNumber) -> (&super::ServedShard, EntriesStamp) {
-        let dataset = &self.inner.datasets[dataset];
-        let served = &dataset.shards[shard as usize];
-        let digest = dataset.manifest.shards()[shard as usize].digest;
-        (served, EntriesStamp { shard: digest, version: served.version() })
+        let served = &self.inner.datasets[dataset].shards[shard as usize];
+        let Whole { digest: shard, version, .. } = served.whole;
+        (served, EntriesStamp { shard, version })
     }
 }
 

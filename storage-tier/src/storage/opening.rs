@@ -6,7 +6,7 @@ use headwater_proto::storage::StorageFailure;
 use headwater_storage_client::IndexedShard;
 
 use super::Storage;
-use crate::dataset::Dataset;
+use crate::dataset::Whole;
 use crate::format::{Opened, unless_it_panics};
 use crate::through_cache::{self, Known};
 use crate::unpacked::closing_idle;
@@ -24,15 +24,14 @@ impl Storage {
     ) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
         let open = move || {
-            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
-            let (entry, served) = (&manifest.shards()[shard as usize], &shards[shard as usize]);
+            let served = &storage.inner.datasets[dataset].shards[shard as usize];
             if !served.is_distant() {
                 return Ok(None);
             }
             let opened = unless_it_panics(|| served.name(), || served.open_anew())?;
             let Opened::InPlace(opened) = opened else { return Ok(None) };
-            match opened.index().digest() == entry.digest {
-                true => Ok(Some(opened)),
+            match opened.index().digest() == served.whole.digest {
+                true => Ok(Some(served.served(opened))),
                 false => Err(StorageError::ShardChanged { name: served.name() }),
             }
         };
@@ -84,26 +83,30 @@ impl Storage {
         self.on_reader(move || twice_if_broken(open)).await
     }
 
-    /// The shard in its place, from the cache, or unpacked. Blocking.
+    /// The samples that are served of a shard. Blocking.
     fn open_once(&self, key: (usize, u32)) -> Result<IndexedShard, StorageError> {
-        let (dataset, shard) = (key.0, key.1 as usize);
-        let Dataset { manifest, shards } = &self.inner.datasets[dataset];
-        let (entry, served) = (&manifest.shards()[shard], &shards[shard]);
+        let whole = self.with_entries(key, self.open_whole(key)?);
+        Ok(self.inner.datasets[key.0].shards[key.1 as usize].served(whole))
+    }
+
+    /// The shard in its place, from the cache, or unpacked, with the samples that filters leave out. Blocking.
+    pub(super) fn open_whole(&self, key: (usize, u32)) -> Result<IndexedShard, StorageError> {
+        let served = &self.inner.datasets[key.0].shards[key.1 as usize];
+        let Whole { samples, bytes, digest, .. } = served.whole;
         let changed = || StorageError::ShardChanged { name: served.name() };
         let opened = unless_it_panics(|| served.name(), || served.open())?;
         if let Opened::InPlace(opened) = &opened
-            && opened.index().digest() != entry.digest
+            && opened.index().digest() != digest
         {
             return Err(changed());
         }
         let cache = self.cache_for(&opened);
         let is_distant = cache.is_some() && served.is_distant();
         let (version, sum) = (served.identity(), &|| self.inner.sums.of(served.place()));
-        let known = Known { name: served.name(), entry, version, is_distant, sum };
+        let known = Known { name: served.name(), digest, bytes, version, is_distant, sum };
         let opened = through_cache::open(cache, opened, &known)?;
-        let unchanged = opened.index().samples() == entry.samples;
-        let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
-        Ok(self.with_entries(key, opened))
+        let unchanged = opened.index().samples() == samples;
+        Some(opened).filter(|_| unchanged).ok_or_else(changed)
     }
 }
 

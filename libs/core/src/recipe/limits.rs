@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{RecipeError, wrong};
 
-/// Most pixels that a recipe may ask for.
-const PIXELS_LIMIT: u64 = 1 << 32;
 /// Most scans that a recipe may ask for.
 const JPEG_SCANS_LIMIT: u32 = 1 << 16;
 
@@ -25,6 +23,8 @@ pub struct DecodeLimits {
 impl DecodeLimits {
     /// 64 Mi pixels, 192 MiB of RGB.
     pub const PIXELS_MAX_DEFAULT: u64 = 64 << 20;
+    /// Most pixels that a recipe may ask for.
+    pub const PIXELS_LIMIT: u64 = 1 << 32;
     /// Encoders write about ten.
     pub const JPEG_SCANS_MAX_DEFAULT: u32 = 500;
 
@@ -36,8 +36,8 @@ impl DecodeLimits {
     }
 
     pub(super) fn validate(&self) -> Result<(), RecipeError> {
-        if !(1..=PIXELS_LIMIT).contains(&self.pixels_max) {
-            let rule = format!("must be from 1 to {PIXELS_LIMIT}");
+        if !(1..=Self::PIXELS_LIMIT).contains(&self.pixels_max) {
+            let rule = format!("must be from 1 to {}", Self::PIXELS_LIMIT);
             return Err(wrong("decode_pixels_max".into(), self.pixels_max, rule));
         }
         if !(1..=JPEG_SCANS_LIMIT).contains(&self.jpeg_scans_max) {

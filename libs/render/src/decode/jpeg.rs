@@ -223,8 +223,18 @@ impl JpegDecoder {
         Ok(self.header(encoded, scan::is_complete(encoded))?.extent)
     }
 
+    /// Makes the library ready for a file. Of one that ends before its first scan it says nothing, not even that: the size
+    /// of the image before would be taken for its own.
+    fn begin(&mut self, encoded: &[u8]) -> Result<(), DecodeFailure> {
+        if !scan::has_scan(encoded) {
+            self.turbo = fresh(self.limits)?;
+        }
+        Ok(())
+    }
+
     /// What the header says of an image within the limits.
     fn header(&mut self, encoded: &[u8], complete: bool) -> Result<Header, DecodeFailure> {
+        self.begin(encoded)?;
         let header = match self.turbo.open(encoded).map(|frame| frame.header()) {
             Ok(header) => header,
             Err(error) => {
@@ -245,6 +255,7 @@ impl JpegDecoder {
         choose: &mut dyn FnMut(Extent) -> Wanted,
         canvas: &mut Canvas<'_>,
     ) -> Result<Warned, DecodeFailure> {
+        self.begin(encoded)?;
         let refusal = |error: TurboError| refusal(complete, error);
         let frame = self.turbo.open(encoded).map_err(refusal)?;
         let header = frame.header();

@@ -316,7 +316,15 @@ impl Decoder {
         &self.image
     }
 
-    /// The same, to be changed.
+    /// Writes its pixels, interleaved, row by row: `u8[height, width, 3]`.
+    ///
+    /// # Panics
+    /// There is not room for exactly that.
+    pub fn write_pixels(&self, to: &mut [u8]) {
+        self.image.write_pixels(self.simd, to);
+    }
+
+    /// The image that was decoded last, to be changed.
     pub fn image_mut(&mut self) -> &mut RgbImage {
         &mut self.image
     }

@@ -86,6 +86,11 @@ fn is_frame(marker: u8) -> bool {
     (0xc0..=0xcf).contains(&marker) && !matches!(marker, 0xc4 | 0xc8 | 0xcc)
 }
 
+/// Whether there is a scan behind plain markers.
+pub(super) fn has_scan(encoded: &[u8]) -> bool {
+    first_scan(encoded).is_some()
+}
+
 /// The bytes after the header of the first scan.
 fn first_scan(encoded: &[u8]) -> Option<&[u8]> {
     let mut scans = segments(encoded).filter(|(marker, ..)| *marker == START_OF_SCAN);

@@ -37,6 +37,26 @@ fn a_jpeg_cut_at_any_byte_is_refused() {
     decoder.decode(&whole).expect("the decoder is as good as new");
 }
 
+/// Of a file that ends before its pixels libjpeg-turbo says nothing, and keeps the size of the image before.
+#[test]
+fn what_is_said_of_a_cut_file_does_not_follow_from_the_image_before() {
+    let other = bytes("views/astronaut.jpg");
+    let limits = DecodeLimits::default();
+    let mut used = Decoder::new(limits).expect("a decoder");
+    for name in ["baseline-420.jpg", "progressive-420.jpg", "gray.jpg", "cmyk.jpg"] {
+        let whole = bytes(&format!("decode/{name}"));
+        let mut known = 0;
+        for len in 0..whole.len() {
+            let cut = &whole[..len];
+            let alone = Decoder::new(limits).expect("a decoder").header(cut);
+            used.header(&other).expect("an image");
+            assert_eq!(used.header(cut), alone, "{name} up to {len}");
+            known += usize::from(alone.is_ok());
+        }
+        assert!(known > 0, "{name}");
+    }
+}
+
 /// libjpeg goes on at a restart, whatever is missing before it, and takes zeros for pixels.
 #[test]
 fn what_follows_a_cut_makes_no_whole_jpeg() {

@@ -137,6 +137,12 @@ impl Format for Python {
         })))
     }
 
+    fn is_known_by_its_digest(&self, place: &Place) -> bool {
+        let classes = self.pool.classes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = classes.get(&class(place)).and_then(|class| class.identity.as_ref());
+        known.is_some_and(|identity| identity.version.is_some())
+    }
+
     /// There are no checksums beside it.
     fn verify(
         &self,

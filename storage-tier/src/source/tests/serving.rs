@@ -13,7 +13,9 @@ use sha2::{Digest, Sha256};
 use super::super::conformance::bytes;
 use super::config;
 use super::server::{Dialect, Fault, Request, Server};
-use crate::{CacheLevel, DatasetConfig, NodeCacheConfig, Storage, StorageConfig};
+use crate::{
+    CacheLevel, DatasetConfig, FilterConfig, FilterKind, NodeCacheConfig, Storage, StorageConfig,
+};
 
 /// A tar of `samples` samples, of 20 KB on the average.
 fn tar(seed: u64, samples: u64) -> Vec<u8> {
@@ -270,8 +272,26 @@ async fn a_shard_that_differs_from_its_checksum_is_fetched_once_more_and_then_re
     let sum: String = Sha256::digest(&right).iter().map(|byte| format!("{byte:02x}")).collect();
     server.put("ds/SHA256SUMS", format!("{sum}  s.tar\n").as_bytes());
     let level = CacheLevel { dir: folder.path().to_owned(), bytes: 64 << 20 };
-    let url = format!("http://{}/ds/s.tar", server.address);
-    let storage = open_with(url, &folder.path().join("index"), vec![level]).await;
+    let shards = vec![format!("http://{}/ds/s.tar", server.address)];
+    let dataset = DatasetConfig { name: "d".to_owned(), shards, ..DatasetConfig::default() };
+    // A filter that leaves less than half of its bytes changes nothing.
+    let small = FilterConfig {
+        kind: FilterKind::Bytes,
+        field: "jpg".to_owned(),
+        max: Some(9000.0),
+        ..FilterConfig::default()
+    };
+    let node = StorageConfig {
+        datasets: vec![dataset],
+        filters: vec![small],
+        index_dir: Some(folder.path().join("index")),
+        cache: NodeCacheConfig { cache: vec![level], ..Default::default() },
+        sources: config(),
+        ..Default::default()
+    };
+    let storage = Storage::open(node).await.unwrap_or_else(|error| panic!("{}", error.sentence()));
+    let samples = storage.manifests().next().unwrap().samples();
+    assert!((1..15).contains(&samples), "{samples}");
     // Bytes of a picture that differ, although no version says so.
     let mut wrong = right.clone();
     wrong[700] ^= 1;
