@@ -180,7 +180,7 @@ impl Drop for Aligned {
     }
 }
 
-/// Kept memory for so many bytes, but not a block that is much larger. None where another thread is at it.
+/// Kept memory for `len` bytes, but not a block that is much larger. None where another thread is at it.
 fn kept_block(len: usize) -> Option<Vec<u8>> {
     let (needed, mut kept) = (len + ALIGN_BYTES, KEPT.now()?);
     let at = kept.iter().rposition(|block| (needed..=2 * needed).contains(&block.len()))?;

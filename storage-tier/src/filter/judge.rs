@@ -141,7 +141,7 @@ impl<'a> Judge<'a> {
         Ok(Self { filters, questions, asks, decoder, verdict })
     }
 
-    /// What a field of so many `bytes` answers, if `read` is its first bytes: at least as many as [`Asked::wants`].
+    /// What a field of that size in `bytes` answers, if `read` is its first bytes: at least as many as [`Asked::wants`].
     /// `whole` reads all of them, where that is needed.
     ///
     /// # Errors
