@@ -271,7 +271,8 @@ def test_a_validation_has_upstreams_samples_in_upstreams_order_each_time(create,
 
 
 def test_the_loss_is_within_the_spread_of_upstreams_seeds(shards):
-    found = figures.losses(torchtitan_runs.losses, shards)
+    """Of six, as the noise of three moves their mean by as much as their spread at times."""
+    found = figures.losses(torchtitan_runs.losses, shards, seeds=range(6))
     assert found.apart <= found.spread, found
 
 
