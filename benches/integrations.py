@@ -2,11 +2,13 @@
 
     python benches/integrations.py --upstreams FOLDER [--print]
     python benches/integrations.py --only timm
+    python benches/integrations.py --rows lightly_train torchtitan
     python benches/integrations.py --timm-seeds 160
 
 Runs in the environment of `make test-frameworks`. For each adapter: the loss of 100 steps with three seeds, and the samples
 of a training that is killed at a random step and resumed. Writes them into the page, or prints them. FOLDER has checkouts of
-the repositories that are not on PyPI, each in a folder with its name; without it, there are only the others, printed.
+the repositories that are not on PyPI, each in a folder with its name; without it, there are only the others, printed. With --rows
+the named rows take the place of those on the page, and all others stay.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import re
 import statistics
 import sys
 import tempfile
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -25,9 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "integrations" / "README.md"
 FIGURES = re.compile(r"(?<=<!-- figures: made by benches/integrations.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 SEED = 7
-ON_PYPI = ("timm", "open_clip")
+ON_PYPI = ("timm", "open_clip", "lightly_train", "torchtitan")
 CHECKOUTS = ("dinov2", "dinov3", "mae", "ijepa")
 PACKAGES = ("timm", "open_clip_torch", "torch", "torchvision", "pillow", "webdataset")
+#: Of rows that are measured by themselves: their packages in place of timm's and open_clip's.
+OF_ROWS = {"lightly_train": ("lightly-train", "lightly", "albumentations"), "torchtitan": ("torchtitan", "datasets", "transformers")}
 HEAD = """| repository | loader | loss, three seeds | mean | spread | apart | killed after, saved | repeated | lost |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
@@ -41,6 +46,9 @@ def rows(name, scratch):
     runs = importlib.import_module(f"adapters.{name}_runs")
     if name == "open_clip":
         trained = counted = photos.write_captioned(scratch / "captioned", lambda number, label: f"a photo of class {label}, number {number}")
+    elif name == "torchtitan":
+        photos.write_captioned(scratch / "captioned", runs.described)
+        trained = counted = str(scratch / "captioned")
     else:
         # MAE and I-JEPA read a folder `train` of what they get.
         inner = "train" if name in ("mae", "ijepa") else "."
@@ -56,6 +64,24 @@ def rows(name, scratch):
         cells += [f"{losses.spread:.3f}", ""] if kind == "upstream" else ["", f"{losses.apart:.3f}"]
         cells += [f"{found.killed_after}, {found.saved}", str(found.repeated), str(found.lost)]
         yield "| " + " | ".join(cells) + " |\n"
+
+
+def measured(packages):
+    """When, on what and with which versions."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name).partition('+')[0]}" for name in packages)
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    return f"easured on {today} on {machine()}, with Python {sys.version.split()[0]}:\n{textwrap.fill(versions, 150)}.\n"
+
+
+def with_rows(page, names, made):
+    """The page, with rows of these names in place of what it has of them, and a line that says when they were measured."""
+    table, _, notes = FIGURES.search(page)[0].partition("\n\n")
+    kept = [row for row in table.splitlines() if row.split("|")[1].strip() not in names]
+    begins = f"The rows of {' and '.join(names)}: m"
+    notes = "\n\n".join(one for one in notes.strip("\n").split("\n\n") if not one.startswith(begins))
+    packages = [*(package for name in names for package in OF_ROWS.get(name, ())), "torch", "torchvision", "pillow"]
+    figures = "\n".join(kept) + "\n" + made + "\n" + notes + "\n\n" + begins + measured(packages)
+    return FIGURES.sub(lambda _: figures, page)
 
 
 def of_timm(seeds, scratch):
@@ -78,26 +104,29 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--print", action="store_true", help="print the table, and leave the page as it is")
     arguments.add_argument("--only", choices=ON_PYPI + CHECKOUTS, help="one adapter, printed")
+    arguments.add_argument("--rows", nargs="+", choices=ON_PYPI + CHECKOUTS, help="these adapters, in place of their rows on the page")
     arguments.add_argument("--upstreams", metavar="FOLDER", help="checkouts of dinov2, dinov3, mae and ijepa")
     arguments.add_argument("--timm-seeds", type=int, metavar="SEEDS", help="timm's loss over as many seeds, also where it erases first, printed")
     given = arguments.parse_args()
     if given.upstreams:
         os.environ["HEADWATER_UPSTREAMS"] = given.upstreams
-    warnings.filterwarnings("ignore", module="timm|open_clip|dinov2|dinov3|torch")
+    warnings.filterwarnings("ignore", module="timm|open_clip|dinov2|dinov3|lightly|torch|datasets")
     if given.timm_seeds:
         with tempfile.TemporaryDirectory() as scratch:
             for line in of_timm(given.timm_seeds, Path(scratch)):
                 print(line, flush=True)
         return
-    table = HEAD
-    for name in [given.only] if given.only else ON_PYPI + (CHECKOUTS if given.upstreams else ()):
+    table = "" if given.rows else HEAD
+    for name in given.rows or ([given.only] if given.only else ON_PYPI + (CHECKOUTS if given.upstreams else ())):
         with tempfile.TemporaryDirectory() as scratch:
             for row in rows(name, Path(scratch)):
                 print(row, end="", flush=True)
                 table += row
-    versions = ", ".join(f"{name} {importlib.metadata.version(name).partition('+')[0]}" for name in PACKAGES)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
-    table += f"\nMeasured on {today} on {machine()}, with Python {sys.version.split()[0]}:\n{versions}.\n"
+    if given.rows:
+        if not given.print:
+            PAGE.write_text(with_rows(PAGE.read_text(), given.rows, table))
+        return
+    table += "\nM" + measured([*PACKAGES, *(package for packages in OF_ROWS.values() for package in packages)])
     print(table.rpartition("\n\n")[2])
     if given.upstreams and not given.print and not given.only:
         PAGE.write_text(FIGURES.sub(lambda _: table, PAGE.read_text()))

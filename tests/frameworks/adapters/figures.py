@@ -48,9 +48,9 @@ class Resumed:
     lost: int
 
 
-def losses(run, folder) -> Losses:
+def losses(run, folder, seeds=SEEDS) -> Losses:
     """Both loaders' losses; `run(kind, folder, seed, steps)` gives that of each step."""
-    found = {kind: [statistics.mean(run(kind, folder, seed, STEPS)[-LAST:]) for seed in SEEDS] for kind in KINDS}
+    found = {kind: [statistics.mean(run(kind, folder, seed, STEPS)[-LAST:]) for seed in seeds] for kind in KINDS}
     return Losses(**found)
 
 
