@@ -228,37 +228,37 @@ fn decide_all(
     outlined: &[Vec<Outline>],
     readers: usize,
 ) -> Result<Vec<Vec<Positions>>, StorageError> {
-    let known = |at: usize| match &filtering[at] {
-        None => Ok(Some(Vec::new())),
-        Some(filtering) => {
-            let Origin { place, format } = &*origins[at];
-            Ok(filtering.known(&**format, place, &outlined[at]))
-        }
+    let filtered = filtering.iter().enumerate();
+    let filtered: Vec<(usize, &Filtering)> =
+        filtered.filter_map(|(at, filtering)| Some((at, filtering.as_deref()?))).collect();
+    let known = |number: usize| {
+        let (at, filtering) = filtered[number];
+        let Origin { place, format } = &*origins[at];
+        Ok(filtering.known(&**format, place, &outlined[at]))
     };
     let silent = &mut |_, _| ();
-    let known = in_order(origins.len(), readers, ("filters are being read", silent), &known)?;
-    let unknown = (0..origins.len()).filter(|at| known[*at].is_none());
-    let shards: Vec<_> =
-        unknown.flat_map(|at| (0..outlined[at].len()).map(move |shard| (at, shard))).collect();
+    let known = in_order(filtered.len(), readers, ("filters are being read", silent), &known)?;
+    let unknown = filtered.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let shards_of =
+        |(&(at, filtering), _): (&(usize, _), _)| (0..outlined[at].len()).map(move |shard| (at, filtering, shard));
+    let shards: Vec<_> = unknown.flat_map(shards_of).collect();
     let decide = |number: usize| {
-        let (at, shard) = shards[number];
+        let (at, filtering, shard) = shards[number];
         let Origin { place, format } = &*origins[at];
-        let filtering = filtering[at].as_ref().ok_or(StorageError::Panic)?;
         filtering.decide(&**format, place, shard as u32, &outlined[at][shard])
     };
     let said = "filters are being applied to shards";
     let mut decided = in_order(shards.len(), readers, (said, silent), &decide)?.into_iter();
-    let of_place = |(at, known): (usize, Option<Vec<Positions>>)| {
-        known.unwrap_or_else(|| {
+    let mut all = vec![Vec::new(); origins.len()];
+    for ((at, filtering), known) in filtered.into_iter().zip(known) {
+        all[at] = known.unwrap_or_else(|| {
             let found: Vec<_> = decided.by_ref().take(outlined[at].len()).collect();
             let Origin { place, format } = &*origins[at];
-            if let Some(filtering) = &filtering[at] {
-                filtering.keep(&**format, place, &outlined[at], &found);
-            }
+            filtering.keep(&**format, place, &outlined[at], &found);
             found
-        })
-    };
-    Ok(known.into_iter().enumerate().map(of_place).collect())
+        });
+    }
+    Ok(all)
 }
 
 /// The names of classes that all places of a dataset have. None where they differ, or are texts of their own for each sample.

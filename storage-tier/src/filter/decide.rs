@@ -76,30 +76,31 @@ impl Filtering {
         number: u32,
         outline: &Outline,
     ) -> Result<Positions, StorageError> {
-        let changed = || StorageError::ShardChanged { name: place.name() };
-        let fits = |verdict: &Verdict| verdict.stays.len() == outline.samples as usize;
-        match format.open(place, number, outline.version)? {
-            Opened::InPlace(shard) => {
-                let verdict = judge_in_place(&self.filters, &shard)?;
-                let Verdict { stays, left_out } = Some(verdict).filter(fits).ok_or_else(changed)?;
+        let (verdict, in_place) = match format.open(place, number, outline.version)? {
+            Opened::InPlace(shard) => (judge_in_place(&self.filters, &shard)?, Some(shard)),
+            Opened::Packed(mut packed) => (judge_packed(&self.filters, &mut *packed)?, None),
+        };
+        let Verdict { stays, left_out } = verdict;
+        if stays.len() != outline.samples as usize {
+            return Err(StorageError::ShardChanged { name: place.name() });
+        }
+        let (bytes, digest) = match in_place {
+            Some(shard) => {
                 let whole = shard.index();
                 let only = whole.only(|sample| stays[sample as usize]);
                 // Where a manifest has the bytes of the fields, it is those of the fields that stay.
-                let bytes = match outline.bytes == whole.field_bytes() {
-                    true => only.field_bytes(),
-                    false => outline.bytes,
-                };
-                Ok(Positions::new(&stays, left_out, bytes, only.digest()))
+                let is_of_fields = outline.bytes == whole.field_bytes();
+                let bytes = if is_of_fields { only.field_bytes() } else { outline.bytes };
+                (bytes, only.digest())
             }
-            Opened::Packed(mut packed) => {
-                let verdict = judge_packed(&self.filters, &mut *packed)?;
-                let Verdict { stays, left_out } = Some(verdict).filter(fits).ok_or_else(changed)?;
+            None => {
                 let bits: Vec<_> = stays.iter().copied().map(u8::from).collect();
                 let mut digester = Digester::new("headwater filtered shard 1");
                 digester.bytes(&outline.digest.to_bytes()).bytes(&bits);
-                Ok(Positions::new(&stays, left_out, outline.bytes, digester.finish()))
+                (outline.bytes, digester.finish())
             }
-        }
+        };
+        Ok(Positions::new(&stays, left_out, bytes, digest))
     }
 
     /// Says and counts what each filter has left out of a dataset, whose samples have these fields.

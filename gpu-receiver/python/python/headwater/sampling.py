@@ -100,6 +100,20 @@ class LoaderWrapper:
         self.loader.close()
 
 
+class DataLoaderWrapper(LoaderWrapper):
+    """A loader in the place of PyTorch's `DataLoader`, with the attributes of it that repositories read."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """The number of samples, as `len(loader.dataset)`."""
+        return self.loader.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in this rank's batch."""
+        return self.loader.batch_size
+
+
 def tuples(loader: Loader) -> Iterator[tuple[Any, ...]]:
     """The batches of an iteration as tuples of PyTorch's tensors, in the order of the recipe."""
     return map(lambda batch: tuple(batch.torch().values()), iter(loader))

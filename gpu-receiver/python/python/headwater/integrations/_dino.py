@@ -12,7 +12,7 @@ import torch
 
 from .. import Loader
 from ..distributed import process_group
-from ..sampling import LoaderWrapper
+from ..sampling import DataLoaderWrapper
 from ._dino_recipe import masks, recipe, settings_of
 from ._opening import refuse, source
 
@@ -84,7 +84,7 @@ def _first_step(advance: int, batch_size: int) -> int:
     return advance // batch_size
 
 
-class DINOBatches(LoaderWrapper):
+class DINOBatches(DataLoaderWrapper):
     """Batches of a loader as `collate_data_and_cast` makes them: dicts of tensors.
 
     An iteration goes on with the next epoch for ever; with a sampler of epochs it ends with one.
@@ -102,11 +102,6 @@ class DINOBatches(LoaderWrapper):
         # Unlike a generator, it can be asked again after an error that may pass.
         iterations = itertools.repeat(self.loader) if self._is_infinite else (self.loader,)
         return map(collated, itertools.chain.from_iterable(iterations))
-
-    @property
-    def batch_size(self) -> int:
-        """Samples in this rank's batch."""
-        return self.loader.batch_size
 
 
 def collated(batch: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Optional
 import torch
 
 from .. import Loader, recipe_from
-from ..sampling import Dataset, LoaderWrapper, Sampler
+from ..sampling import DataLoaderWrapper, Dataset, Sampler
 from ._opening import is_on_cluster, refuse, source
 
 __all__ = ["make_imagenet1k"]
@@ -78,7 +78,7 @@ def make_imagenet1k(
     return loader.dataset, loader, loader.sampler
 
 
-class IJEPALoader(LoaderWrapper):
+class IJEPALoader(DataLoaderWrapper):
     """Batches `([images, labels], masks_enc, masks_pred)`, where masks are lists of `int64[batch, kept]`."""
 
     def __init__(self, loader: Loader, has_masks: bool) -> None:
@@ -90,11 +90,6 @@ class IJEPALoader(LoaderWrapper):
             tensors = batch.torch()
             data = [tensors["images"], tensors["labels"]]
             yield (data, _apart(tensors["masks_enc"]), _apart(tensors["masks_pred"])) if self._has_masks else data
-
-    @property
-    def dataset(self) -> Dataset:
-        """The number of samples, as `len(loader.dataset)`."""
-        return self.loader.dataset
 
 
 def _apart(masks: torch.Tensor) -> list[torch.Tensor]:

@@ -19,7 +19,7 @@ import torch
 
 from .. import Loader
 from ..errors import ConfigError
-from ..sampling import Dataset, LoaderWrapper
+from ..sampling import DataLoaderWrapper
 from ._lightly_views import recipe, views_of
 from ._opening import is_on_cluster, refuse, source
 
@@ -158,7 +158,7 @@ class _Counted(torch.utils.data.Dataset[Any]):
         raise TypeError("samples come in batches: iterate over the loader")
 
 
-class _Batches(LoaderWrapper):
+class _Batches(DataLoaderWrapper):
     """Batches as lightly-train's methods take them. The loader opens with its first use, when Lightning has made the ranks."""
 
     def __init__(self, keywords: dict[str, Any], samples: int) -> None:
@@ -188,16 +188,6 @@ class _Batches(LoaderWrapper):
 
     def _collated(self, batch: Any) -> dict[str, Any]:
         return views_of(batch, self._tensors, self._geometries)
-
-    @property
-    def dataset(self) -> Dataset:
-        """The number of samples, as `len(loader.dataset)`: DINOv2's schedules read it."""
-        return self.loader.dataset
-
-    @property
-    def batch_size(self) -> int:
-        """Samples in this rank's batch."""
-        return self.loader.batch_size
 
     def close(self) -> None:
         if self._loader is not None:

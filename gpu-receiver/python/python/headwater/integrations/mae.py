@@ -15,7 +15,7 @@ import torch
 
 from .. import Loader, recipe_from
 from ..errors import ConfigError
-from ..sampling import Dataset, LoaderWrapper
+from ..sampling import DataLoaderWrapper
 from ._opening import refuse, source
 
 __all__ = ["DataLoader"]
@@ -23,7 +23,7 @@ __all__ = ["DataLoader"]
 _SAMPLERS = "give a DistributedSampler, a RandomSampler or a SequentialSampler, or the numbers of samples as `order=`"
 
 
-class DataLoader(LoaderWrapper):
+class DataLoader(DataLoaderWrapper):
     """Batches `(samples, target)`: `float32[batch, 3, height, width]` and `int64[batch]`.
 
     Args:
@@ -69,16 +69,6 @@ class DataLoader(LoaderWrapper):
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         # Unlike a generator, it can be asked again after an error that may pass.
         return map(_pair, iter(self.loader))
-
-    @property
-    def dataset(self) -> Dataset:
-        """The number of samples, as `len(loader.dataset)`."""
-        return self.loader.dataset
-
-    @property
-    def batch_size(self) -> int:
-        """Samples in this rank's batch."""
-        return self.loader.batch_size
 
     def _check_samples(self, folder: Any) -> None:
         """That images and the numbers of classes are those of the folder, as torchvision has read it."""

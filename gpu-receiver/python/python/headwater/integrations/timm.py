@@ -18,7 +18,7 @@ import torch
 from .. import Loader
 from ..errors import ConfigError
 from ..mixing import mix, soft_labels
-from ..sampling import Dataset, LoaderWrapper
+from ..sampling import DataLoaderWrapper
 from ._opening import is_on_cluster, source
 from ._timm_recipe import check_unsupported, eval_recipe, refuse, sides, train_recipe
 
@@ -129,7 +129,7 @@ def create_loader(
     return TimmLoader(loader, device, is_training, mixup)
 
 
-class TimmLoader(LoaderWrapper):
+class TimmLoader(DataLoaderWrapper):
     """Batches of a loader as timm's training and validation take them: `(input, target)`.
 
     Epochs follow each other as those of a `headwater.Loader`; a validation goes through the same batches each time.
@@ -156,11 +156,6 @@ class TimmLoader(LoaderWrapper):
         if self._mixup.mixup_enabled:
             return mix(images, labels, batch, num_classes=classes, smoothing=smoothing)
         return images, soft_labels(labels, labels, torch.ones(len(labels), device=labels.device), classes, smoothing)
-
-    @property
-    def dataset(self) -> Dataset:
-        """The number of samples, as `len(loader.dataset)`."""
-        return self.loader.dataset
 
     @property
     def mixup_enabled(self) -> bool:
