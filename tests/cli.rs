@@ -391,6 +391,8 @@ fn no_dataset_is_refused_with_how_to_give_one() {
     refused(&run(&["storage"]), &["no dataset", "--dataset NAME=SHARDS", "[[dataset]]"]);
     let ended = run(&["--set", "storage.datasets=[{name=\"a\",shards=[\"b\"]}]", "storage"]);
     refused(&ended, &["storage.datasets", "[[dataset]]"]);
+    let ended = run(&["--set", "storage.filters=[{kind=\"width\",min=3}]", "storage"]);
+    refused(&ended, &["[storage]", "[[filter]]"]);
 }
 
 #[test]

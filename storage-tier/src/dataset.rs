@@ -239,8 +239,9 @@ fn decide_all(
     let silent = &mut |_, _| ();
     let known = in_order(filtered.len(), readers, ("filters are being read", silent), &known)?;
     let unknown = filtered.iter().zip(&known).filter(|(_, known)| known.is_none());
-    let shards_of =
-        |(&(at, filtering), _): (&(usize, _), _)| (0..outlined[at].len()).map(move |shard| (at, filtering, shard));
+    let shards_of = |(&(at, filtering), _): (&(usize, _), _)| {
+        (0..outlined[at].len()).map(move |shard| (at, filtering, shard))
+    };
     let shards: Vec<_> = unknown.flat_map(shards_of).collect();
     let decide = |number: usize| {
         let (at, filtering, shard) = shards[number];

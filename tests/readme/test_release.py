@@ -154,10 +154,12 @@ def test_each_crate_of_a_registry_has_its_checksum(made):
 
 def test_libraries_in_c_are_named_with_their_versions(made):
     found = {one["name"]: one for one in made["components"] if one["purl"].startswith("pkg:generic/")}
-    assert set(found) == {"libjpeg-turbo", "libzmq", "zstd"}
+    assert set(found) == {"libjpeg-turbo", "libwebp", "libzmq", "zstd"}
     # The crates say the same numbers.
     lock = (ROOT / "Cargo.lock").read_text()
     assert f"+{found['libzmq']['version']}\"" in lock and f"zstd.{found['zstd']['version']}\"" in lock
+    # The crate's number says nothing of the library's: the release that the decision record names.
+    assert found["libwebp"]["version"].startswith("1.6.") and "by libwebp 1.6" in (ROOT / "docs/adr/064-webp-by-libwebp.md").read_text()
     assert "LGPL-3.0" in found["libzmq"]["licenses"][0]["license"]["name"]
 
 

@@ -222,7 +222,7 @@ impl Config {
         }
         if !self.storage.filters.is_empty() {
             return Err(ConfigError::Place(
-                "`storage.filters` is set: write each filter as `[[filter]]`".to_owned(),
+                "filters stand in `[storage]`: write each as `[[filter]]`".to_owned(),
             ));
         }
         self.dataset.iter().try_for_each(DatasetEntry::validate)

@@ -98,7 +98,8 @@ class _Opening:
 
     def loader(self, _: Callable[..., Any], *, dataset: Any, batch_size: int, **__: Any) -> _Batches:
         """In place of `get_dataloader`."""
-        self._opened = _Batches({**self._of(dataset.transform), "batch_size": batch_size}, len(dataset))
+        counted = dataset
+        self._opened = _Batches({**self._of(counted.transform), "batch_size": batch_size}, len(counted))
         return self._opened
 
     def trainer(self, own: Callable[..., Any], **given: Any) -> Any:
