@@ -136,6 +136,7 @@ pub(crate) fn fields(bytes: &[u8]) {
             serde_json::json!({"kind": "multi_hot", "classes": 9}),
             serde_json::json!({"kind": "bytes"}),
             serde_json::json!({"kind": "text", "truncate": true, "bytes_max": 7}),
+            serde_json::json!({"kind": "sequence", "length": 3, "eod": 0, "dtype": "i32", "reset_attention_mask": true}),
             serde_json::json!({"kind": "tokens", "sha256": sha256, "length": 9}),
         ];
         let plan = |mut keys: serde_json::Value| {

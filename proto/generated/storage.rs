@@ -56,6 +56,9 @@ pub struct ManifestHead {
     /// Names of the classes by their numbers, where the dataset has any.
     #[prost(string, repeated, tag = "6")]
     pub classes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Samples lie in the order in which they have to be read: nobody shuffles them unless asked to.
+    #[prost(bool, tag = "7")]
+    pub in_order: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Shard {

@@ -2,6 +2,7 @@
 
 mod cache;
 mod hub;
+mod megatron;
 mod python;
 mod reads;
 mod requests;
@@ -19,6 +20,7 @@ use crate::source::{PYTHON, SourceUrl};
 use crate::{FilterConfig, FormatKind, StorageError};
 pub use cache::{NodeCacheConfig, usual_cache_dir};
 pub(crate) use hub::HubAccess;
+pub use megatron::{MegatronConfig, MegatronPart};
 pub use python::PythonConfig;
 pub use reads::ReadConfig;
 pub use requests::RequestConfig;
@@ -74,7 +76,7 @@ pub struct StorageConfig {
 }
 
 /// One dataset.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetConfig {
     /// Name by which it is asked for.
@@ -99,6 +101,9 @@ pub struct DatasetConfig {
     /// For tokens: length of a sequence.
     #[serde(default)]
     pub sequence_length: Option<u32>,
+    /// For tokens: Megatron's order. The shards are then `.bin` files, or lists of weights and prefixes.
+    #[serde(default)]
+    pub megatron: Option<MegatronConfig>,
     /// Samples of one shard, for formats that have no shards of their own.
     #[serde(default = "shard_samples_default")]
     pub shard_samples: u32,
@@ -146,6 +151,7 @@ impl Default for DatasetConfig {
             classes: Vec::new(),
             columns: Vec::new(),
             sequence_length: None,
+            megatron: None,
             shard_samples: SHARD_SAMPLES_DEFAULT,
             arguments: BTreeMap::new(),
             sample_bytes_max: SAMPLE_BYTES_DEFAULT,

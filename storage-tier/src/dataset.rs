@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use headwater_core::{Digest, Digester, Manifest, ShardEntry};
 use headwater_storage_client::IndexedShard;
@@ -15,12 +12,10 @@ use crate::config::index_fallback_dir;
 use crate::filter::{Filtering, Filters};
 use crate::find::find_places;
 use crate::format::{Format, Formats, Formatted, Opened, Outline, unless_it_panics};
+use crate::in_order::in_order;
 use crate::kept::{KeptIndices, Positions};
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
-
-/// How often the log says how far the indexing is.
-const PROGRESS: Duration = Duration::from_secs(10);
 
 /// One dataset as it is served.
 #[derive(Debug)]
@@ -171,10 +166,12 @@ pub(crate) fn index_datasets(
     let mut datasets = Vec::new();
     for (name, count) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut of_files, mut classes, mut filters) = (true, Vec::new(), None);
+        let (mut of_files, mut in_order, mut classes, mut filters) =
+            (true, true, Vec::new(), None);
         for ((from, filtering), (outlines, decided)) in places.by_ref().take(count) {
             filters = filtering;
             of_files &= from.format.is_of_files();
+            in_order &= from.format.is_in_order();
             // A folder is known by now; of files, which may be many and far, the first says it for all.
             if classes.is_empty() || of_files {
                 classes.push(from.format.classes(&from.place)?);
@@ -203,6 +200,7 @@ pub(crate) fn index_datasets(
         }
         let manifest = Manifest::new(name, fields, entries)?;
         let manifest = if of_files { manifest.of_files() } else { manifest };
+        let manifest = if in_order { manifest.in_order() } else { manifest };
         let manifest = manifest.with_classes(shared(classes));
         tracing::info!(
             dataset = manifest.dataset(),
@@ -348,62 +346,4 @@ fn is_lfs_pointer(place: &Place) -> bool {
     let head =
         place.open().and_then(|object| object.read(0..(BEGINS.len() as u64).min(object.bytes())));
     head.is_ok_and(|head| *head == *BEGINS)
-}
-
-/// What `work` gives for each number below `count`, in their order, on threads of its own. The log says every now and then
-/// how far it is, and `tell` hears it each time.
-///
-/// # Errors
-/// The first, in order, that failed.
-fn in_order<T: Send>(
-    count: usize,
-    threads: usize,
-    (said, tell): (&str, &mut dyn FnMut(usize, usize)),
-    work: &(dyn Fn(usize) -> Result<T, StorageError> + Sync),
-) -> Result<Vec<T>, StorageError> {
-    let next = AtomicUsize::new(0);
-    let mut results: Vec<Option<T>> = Vec::new();
-    results.resize_with(count, || None);
-    let mut first_error: Option<(usize, StorageError)> = None;
-    thread::scope(|scope| {
-        let (send, receive) = channel();
-        for _ in 0..threads.min(count) {
-            let (send, next) = (send.clone(), &next);
-            scope.spawn(move || {
-                let mut numbers = std::iter::from_fn(|| {
-                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < count)
-                });
-                // Until there is none left, or nobody listens.
-                numbers.try_for_each(|at| send.send((at, work(at))))
-            });
-        }
-        drop(send);
-        let (mut done, mut told) = (0, Instant::now());
-        loop {
-            match receive.recv_timeout(PROGRESS) {
-                Ok((at, Ok(result))) => {
-                    results[at] = Some(result);
-                    done += 1;
-                    tell(done, count);
-                }
-                Ok((at, Err(error))) => {
-                    // No more are begun; those before this one still come in.
-                    next.store(count, Ordering::Relaxed);
-                    if first_error.as_ref().is_none_or(|(first, _)| at < *first) {
-                        first_error = Some((at, error));
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if told.elapsed() >= PROGRESS {
-                tracing::info!(done, of = count, "{said}");
-                told = Instant::now();
-            }
-        }
-    });
-    match first_error {
-        Some((_, error)) => Err(error),
-        None => results.into_iter().map(|result| result.ok_or(StorageError::Panic)).collect(),
-    }
 }

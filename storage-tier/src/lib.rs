@@ -25,6 +25,7 @@ mod filter;
 mod find;
 mod format;
 mod fuzz_entry;
+mod in_order;
 mod inspect;
 mod kept;
 mod look_ahead;
@@ -38,7 +39,7 @@ mod through_cache;
 mod unpacked;
 
 pub use config::{
-    DatasetConfig, JpegEntries, NodeCacheConfig, OnBrokenShard, PythonConfig, ReadConfig,
+    DatasetConfig, JpegEntries, MegatronConfig, MegatronPart, NodeCacheConfig, OnBrokenShard, PythonConfig, ReadConfig,
     RequestConfig, SourceConfig, StorageConfig, usual_cache_dir,
 };
 pub use dataset::{FirstPlace, first_place};

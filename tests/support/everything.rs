@@ -33,6 +33,9 @@ fn fields() -> Value {
          "shape": [4, 2]},
         {"name": "tags", "kind": "multi_hot", "classes": 7},
         {"name": "ids", "kind": "tokens", "field": "txt", "tokenizer": tokenizer, "length": 12},
+        // An array's 152 bytes as 76 tokens.
+        {"name": "words", "kind": "sequence", "field": "box.npy", "length": 75, "eod": 0,
+         "reset_attention_mask": true},
     ])
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headwater_config_derive::Keys;
 use headwater_core::recipe::KeyValue;
 use headwater_receiver::DatasetUse;
-use headwater_storage::{DatasetConfig, FormatKind};
+use headwater_storage::{DatasetConfig, FormatKind, MegatronConfig};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -52,6 +52,10 @@ pub struct DatasetEntry {
     /// For tokens: length of a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_length: Option<u32>,
+    /// For tokens: Megatron's order, as `{ samples = 1000000, split = "969,30,1" }`. The shards are `.bin` files or
+    /// lists of weights and corpora.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub megatron: Option<MegatronConfig>,
     /// Samples of one shard, for formats without shards. Default: 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_samples: Option<u32>,
@@ -229,6 +233,7 @@ impl DatasetEntry {
             classes: self.classes.clone(),
             columns: self.columns.clone(),
             sequence_length: self.sequence_length,
+            megatron: self.megatron.clone(),
             shard_samples: self.shard_samples.unwrap_or(shard_samples),
             arguments: self.arguments.clone(),
             sample_bytes_max: self.sample_bytes_max.unwrap_or(sample_bytes_max),

@@ -196,7 +196,7 @@ MISTAKES = [
     (
         {"recipe": dinov2(fields=[{"name": "x", "field": "json", "kind": "foo"}])},
         "keyword recipe: `recipe.fields[0]` cannot be read: field `x`: `foo` is not known: must be one of `int`, "
-        "`float`, `json`, `npy`, `npz`, `multi_hot`, `bytes`, `text`, `tokens`",
+        "`float`, `json`, `npy`, `npz`, `multi_hot`, `bytes`, `text`, `tokens`, `sequence`",
     ),
     ({"recipe": dinov2(fields="x")}, 'keyword recipe: `recipe.fields` is "x": give a list'),
     (

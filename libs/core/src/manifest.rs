@@ -33,6 +33,7 @@ pub struct Manifest {
     starts: Vec<u64>,
     digest: Digest,
     is_of_files: bool,
+    is_in_order: bool,
     classes: Vec<String>,
 }
 
@@ -99,8 +100,8 @@ impl Manifest {
             return Err(ManifestError::Empty { dataset });
         }
         let digest = digest_of(&dataset, &shards);
-        let (is_of_files, classes) = (false, Vec::new());
-        Ok(Self { dataset, fields, shards, starts, digest, is_of_files, classes })
+        let (is_of_files, is_in_order, classes) = (false, false, Vec::new());
+        Ok(Self { dataset, fields, shards, starts, digest, is_of_files, is_in_order, classes })
     }
 
     /// The same as a dataset whose samples are files of their own. They can be read in any order, and lie sorted, by
@@ -114,6 +115,19 @@ impl Manifest {
     #[must_use]
     pub fn is_of_files(&self) -> bool {
         self.is_of_files
+    }
+
+    /// The same as a dataset whose samples lie in the order in which they have to be read, as Megatron's: nobody
+    /// shuffles them unless asked to. Its digest is the same.
+    #[must_use]
+    pub fn in_order(self) -> Self {
+        Self { is_in_order: true, ..self }
+    }
+
+    /// Whether samples lie in the order in which they have to be read.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        self.is_in_order
     }
 
     /// The same with names of its classes. Its digest is the same.

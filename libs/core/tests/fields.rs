@@ -129,6 +129,12 @@ fn what_is_wrong_with_a_field_is_said_with_its_key() {
         (json!({"name": "n", "kind": "tokens", "length": 3}), "fields[0].tokenizer"),
         (json!({"name": "n", "kind": "tokens", "sha256": "ab", "length": 3}), "fields[0].sha256"),
         (json!({"name": "n", "kind": "tokens", "tokenizer": "a", "length": 0}), "fields[0].length"),
+        (json!({"name": "n", "kind": "sequence", "length": 1}), "fields[0].length"),
+        (json!({"name": "n", "kind": "sequence", "length": 8, "dtype": "u16"}), "fields[0].dtype"),
+        (
+            json!({"name": "n", "kind": "sequence", "length": 8, "eod_mask_loss": true}),
+            "fields[0].eod",
+        ),
     ];
     for (field, key) in keys {
         let said = refused(field);

@@ -171,6 +171,20 @@ fn seeds_epochs_passes_and_datasets_have_orders_of_their_own() {
 }
 
 #[test]
+fn samples_that_lie_in_their_order_are_not_shuffled_unless_asked_to() {
+    let ordered = Arc::new(Manifest::clone(&dataset("a", &[100; 6])).in_order());
+    let read = |shuffle_block| {
+        let mut config = SamplerConfig::new(5, 1, 0, 60);
+        config.shuffle_block = shuffle_block;
+        epoch(&mut sampler(&config, &[Arc::clone(&ordered)]), 1)
+    };
+    let at = |sample: &SampleRef| u64::from(sample.shard) * 100 + u64::from(sample.index);
+    let lie: Vec<_> = read(None).iter().map(at).collect();
+    assert_eq!(lie, (0..600).collect::<Vec<_>>());
+    assert_ne!(read(Some(6)).iter().map(at).collect::<Vec<_>>(), lie);
+}
+
+#[test]
 fn files_that_lie_sorted_by_class_are_mixed_over_all_classes() {
     // 60 classes, each a shard.
     let sorted = dataset("a", &[100; 60]);

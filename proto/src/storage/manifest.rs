@@ -22,6 +22,7 @@ struct Head {
     digest: Digest,
     shards: u64,
     of_files: bool,
+    in_order: bool,
     classes: Vec<String>,
 }
 
@@ -34,6 +35,7 @@ pub fn manifest_pieces(manifest: &Manifest) -> impl Iterator<Item = v1::Manifest
             digest: manifest.digest().to_bytes().to_vec().into(),
             shards: manifest.shards().len() as u64,
             of_files: manifest.is_of_files(),
+            in_order: manifest.is_in_order(),
             classes: manifest.classes().to_vec(),
         });
         v1::ManifestPiece { head, shards: shards.iter().map(wire_shard).collect() }
@@ -65,6 +67,7 @@ impl ManifestAssembly {
                     fields: head.fields,
                     shards: head.shards,
                     of_files: head.of_files,
+                    in_order: head.in_order,
                     classes: head.classes,
                 });
             }
@@ -104,7 +107,8 @@ impl ManifestAssembly {
             let text = format!("is {}, but the shards make {}", head.digest, manifest.digest());
             return Err(fault("head.digest", text));
         }
-        Ok(if head.of_files { manifest.of_files() } else { manifest })
+        let manifest = if head.of_files { manifest.of_files() } else { manifest };
+        Ok(if head.in_order { manifest.in_order() } else { manifest })
     }
 }
 
@@ -121,6 +125,13 @@ mod tests {
         };
         Manifest::new("d".to_owned(), vec!["jpg".to_owned()], (0..shards).map(shard).collect())
             .unwrap()
+    }
+
+    #[test]
+    fn what_is_said_of_the_order_of_samples_survives_the_wire() {
+        for manifest in [manifest(2), manifest(2).of_files(), manifest(2).in_order()] {
+            assert_eq!(assemble(manifest_pieces(&manifest)).unwrap(), manifest);
+        }
     }
 
     fn assemble(

@@ -15,7 +15,7 @@ use super::TfRecord;
 use super::Zarr;
 use super::folder::{ListedImage, ListedImages, is_image};
 use super::kind::{FormatKind, MDS_INDEX};
-use super::{Folder, Format, LineKind, Lines, Npy, Python, Tar, Tokens};
+use super::{Folder, Format, LineKind, Lines, Megatron, Npy, Python, Tar, Tokens};
 use crate::find::FoundPlace;
 use crate::kept::KeptIndices;
 use crate::source::{PYTHON, Place, Stat};
@@ -114,6 +114,7 @@ impl<'a> Formats<'a> {
     /// A place whose name says nothing, and that cannot be looked at.
     pub(crate) fn kind_of(&self, place: &Place) -> Result<FormatKind, StorageError> {
         match self.dataset.format {
+            FormatKind::Auto if self.dataset.megatron.is_some() => Ok(FormatKind::Tokens),
             FormatKind::Auto => guess(place),
             kind => Ok(kind),
         }
@@ -146,7 +147,10 @@ impl<'a> Formats<'a> {
             #[cfg(feature = "format-mds")]
             FormatKind::Mds => Arc::new(Mds::new(self.dataset, self.kept.clone())),
             FormatKind::Npy => Arc::new(Npy::new(self.dataset)),
-            FormatKind::Tokens => Arc::new(Tokens::new(self.dataset)),
+            FormatKind::Tokens => match Megatron::new(self.dataset)? {
+                Some(megatron) => Arc::new(megatron),
+                None => Arc::new(Tokens::new(self.dataset)),
+            },
             FormatKind::Csv => lines(LineKind::Csv),
             FormatKind::Tsv => lines(LineKind::Tsv),
             FormatKind::Jsonl => lines(LineKind::Json),

@@ -20,12 +20,6 @@ mod mds;
 mod npy;
 #[cfg(feature = "format-parquet")]
 mod parquet;
-#[cfg(any(
-    feature = "format-hdf5",
-    feature = "format-mds",
-    feature = "format-parquet",
-    feature = "format-zarr"
-))]
 mod parsed;
 mod python;
 mod tar;
@@ -60,7 +54,7 @@ pub use tar::{DaliIndex, IdxForm, InspectedShard, SampleCount, count_samples};
 pub(crate) use tar::{Tar, count_at};
 #[cfg(feature = "format-tfrecord")]
 pub(crate) use tfrecord::TfRecord;
-pub(crate) use tokens::Tokens;
+pub(crate) use tokens::{Megatron, Tokens};
 #[cfg(feature = "format-zarr")]
 pub(crate) use zarr::Zarr;
 
@@ -115,6 +109,11 @@ pub(crate) trait Format: Debug + Send + Sync {
 
     /// Whether each sample is a file of its own: they may be read in any order, and lie sorted by their names.
     fn is_of_files(&self) -> bool;
+
+    /// Whether its samples lie in the order in which they have to be read, so that nobody shuffles them unless asked to.
+    fn is_in_order(&self) -> bool {
+        false
+    }
 
     /// Whether the outlines' digests say all that samples follow from, so that what was found of them holds for as long
     /// as those stay.

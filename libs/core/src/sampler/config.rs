@@ -30,7 +30,8 @@ pub struct SamplerConfig {
     pub order: Order,
     /// Shards of a shuffle block: this number of shards is read at the same time, and their
     /// samples are mixed. 0: nothing is shuffled, and samples come in the order of the manifest. `None`:
-    /// [`SHUFFLE_BLOCK_DEFAULT`], and [`SHUFFLE_ALL`] for a dataset of files, which lie sorted by class.
+    /// [`SHUFFLE_BLOCK_DEFAULT`], [`SHUFFLE_ALL`] for a dataset of files, which lie sorted by class, and 0 for one whose
+    /// samples lie in the order in which they have to be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle_block: Option<u32>,
     /// Number of ranks.
@@ -119,7 +120,11 @@ impl SamplerConfig {
 
     /// Shards of a shuffle block of a dataset.
     pub(super) fn shuffle_block_of(&self, manifest: &Manifest) -> u32 {
-        let usual = if manifest.is_of_files() { SHUFFLE_ALL } else { SHUFFLE_BLOCK_DEFAULT };
+        let usual = match (manifest.is_in_order(), manifest.is_of_files()) {
+            (true, _) => 0,
+            (false, true) => SHUFFLE_ALL,
+            (false, false) => SHUFFLE_BLOCK_DEFAULT,
+        };
         self.shuffle_block.unwrap_or(usual)
     }
 

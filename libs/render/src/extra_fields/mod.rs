@@ -7,6 +7,7 @@ mod array;
 mod json;
 mod multi_hot;
 mod number;
+mod sequence;
 mod text;
 mod tokens;
 
@@ -145,6 +146,7 @@ impl FieldReader {
                 let array = headwater_npy::npz(bytes, member, rows[0].len() as u64);
                 array::put(&array.map_err(|fault| fault.0)?, *dtype, shape, rows[0])
             }
+            FieldKind::Sequence(spec) => sequence::read(spec, bytes, rows),
             FieldKind::Tokens(tokens) => match &self.tokenizer {
                 Some(tokenizer) => tokens::read(tokenizer, tokens, bytes, rows),
                 None => Err("there is no tokenizer".to_owned()),

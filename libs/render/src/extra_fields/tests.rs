@@ -318,3 +318,102 @@ fn a_worker_without_the_tokenizer_says_what_to_configure() {
     let readers = FieldReaders::new(&recipe(&[short]));
     assert!(readers.tokenizing(&tokenizers).is_err(), "no room for two special tokens");
 }
+
+/// The sequences of the corpus that libs/megatron-order/tests/certify.py makes, in 16 bits.
+fn megatron_texts(length: u32, extra_token: bool) -> Vec<Vec<u8>> {
+    let lengths: Vec<u32> = (0..40u32).map(|at| at * 7919 % 61).collect();
+    let tokens = lengths.iter().map(|&tokens| u64::from(tokens)).sum();
+    let size = headwater_megatron_order::CorpusSize::new(40, tokens, length, extra_token, None);
+    let order = headwater_megatron_order::CorpusOrder::new(size, lengths, 1234);
+    let text = |sample| -> Vec<u8> {
+        let pieces = order.pieces(sample).into_iter();
+        let tokens = pieces.flat_map(|piece| {
+            let begin = order.tokens_before(piece.document) + piece.offset;
+            begin..begin + piece.tokens
+        });
+        tokens.flat_map(|at| ((at * 31 % 97) as u16).to_le_bytes()).collect()
+    };
+    (0..size.samples).map(text).collect()
+}
+
+fn i64s(row: &[u8]) -> Vec<i64> {
+    row.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+}
+
+fn sha256(values: impl IntoIterator<Item = i64>) -> String {
+    use sha2::{Digest, Sha256};
+    let mut sha = Sha256::new();
+    values.into_iter().for_each(|value| sha.update(value.to_le_bytes()));
+    sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn sequences_have_the_tensors_of_megatrons_dataset() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../megatron-order/tests/certificate.json");
+    let certificate: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let length = 24;
+    for case in certificate["masked"].as_array().unwrap() {
+        let extra_token = case["add_extra_token_to_sequence"].as_bool().unwrap_or(true);
+        let resets = case["reset_attention_mask"].as_bool().unwrap();
+        let keys = json!({"kind": "sequence", "length": length, "eod": 7,
+            "reset_position_ids": case["reset_position_ids"], "reset_attention_mask": resets,
+            "eod_mask_loss": case["eod_mask_loss"]});
+        let mut found: [Vec<i64>; 5] = Default::default();
+        for text in megatron_texts(length, extra_token) {
+            let rows = read(keys.clone(), &text);
+            let at = |part: usize| 8 * length as usize * part;
+            let mask = at(2)..at(2) + 4 * length as usize;
+            found[0].extend(i64s(&rows[..at(1)]));
+            found[1].extend(i64s(&rows[at(1)..at(2)]));
+            found[2].extend(f32s(&rows[mask.clone()]).into_iter().map(|counts| counts as i64));
+            let positions = mask.end..mask.end + at(1);
+            found[3].extend(i64s(&rows[positions.clone()]));
+            let bounds: Vec<i32> = rows[positions.end..]
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| i32::from_le_bytes(*bytes))
+                .collect();
+            assert_eq!(bounds.len(), if resets { length as usize + 1 } else { 0 });
+            let document = |at: u32| bounds.iter().filter(|&&bound| bound <= at as i32).count();
+            for (row, column) in (0..length).flat_map(|row| (0..length).map(move |c| (row, c))) {
+                let sees = column <= row && (!resets || document(row) == document(column));
+                found[4].push(i64::from(!sees));
+            }
+        }
+        let names = ["tokens", "labels", "loss_mask", "position_ids", "attention_mask"];
+        for (name, found) in names.into_iter().zip(found) {
+            assert_eq!(sha256(found), case[name], "{name} of {}", case["name"]);
+        }
+    }
+}
+
+#[test]
+fn a_sequence_is_read_from_tokens_of_any_size_and_padding_counts_nothing() {
+    let keys = json!({"kind": "sequence", "length": 3, "dtype": "i32", "pad": 9, "eod": 5,
+        "eod_mask_loss": true, "reset_position_ids": true, "reset_attention_mask": true});
+    let text = [4i64, 5, 9, 9];
+    let of = |size: usize| -> Vec<u8> {
+        text.iter().flat_map(|token| token.to_le_bytes()[..size].to_vec()).collect()
+    };
+    let whole = read(keys.clone(), &of(8));
+    for size in [1, 2, 4] {
+        assert_eq!(read(keys.clone(), &of(size)), whole, "{size} bytes");
+    }
+    let i32s = |row: &[u8]| -> Vec<i32> {
+        row.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
+    };
+    assert_eq!(i32s(&whole[..24]), [4, 5, 0, 5, 0, 0]);
+    assert_eq!(f32s(&whole[24..36]), [1.0, 0.0, 0.0]);
+    assert_eq!(i32s(&whole[36..]), [0, 1, 0, 0, 2, 3, 3]);
+    // Without the extra token the last label is missing.
+    let short = read(keys.clone(), &of(2)[..6]);
+    assert_eq!((i32s(&short[12..24]), f32s(&short[24..36])), (vec![5, 0, 0], vec![1.0, 0.0, 0.0]));
+    for bytes in [0, 5, 7, 10, 24 + 1] {
+        let said = refused(keys.clone(), &vec![0; bytes]);
+        assert!(said.contains("`length`") && said.contains(&format!("{bytes} bytes")), "{said}");
+    }
+    let large = i64::from(i32::MAX) + 1;
+    let bytes: Vec<u8> = [1, large, 2, 3].iter().flat_map(|token| token.to_le_bytes()).collect();
+    assert_eq!(refused(keys, &bytes), "token 2147483648 does not fit i32");
+}

@@ -33,7 +33,6 @@ pub(crate) use pieces::Pieces;
 /// Most shards of one place.
 const SHARDS_MAX: u64 = 1 << 20;
 /// Shards that are unpacked hold no more than this, unless a single row does.
-#[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
 const PACKED_BYTES_MAX: u64 = 256 << 20;
 
 /// Arrays of one place with rows that belong together.
@@ -83,7 +82,6 @@ impl Table {
     }
 
     /// Bytes of one sample in all arrays.
-    #[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
     fn row_bytes(&self) -> u64 {
         self.columns.iter().fold(0, |sum, column| sum.saturating_add(column.row_bytes))
     }
@@ -95,7 +93,6 @@ impl Table {
 
     /// Rows of one shard that is unpacked: no more than asked for, not more bytes than one should
     /// have, and whole chunks of `chunk_rows` rows where these are fewer.
-    #[cfg(any(feature = "format-hdf5", feature = "format-zarr"))]
     pub(crate) fn packed_rows(&self, shard_samples: u32, chunk_rows: u64) -> u64 {
         let fitting = (PACKED_BYTES_MAX / self.row_bytes().max(1)).max(1);
         let rows = u64::from(shard_samples).min(fitting);

@@ -6,6 +6,7 @@
 //! Datasets of several modes have a byte for each sequence behind that.
 
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_storage_client::Object;
@@ -78,18 +79,68 @@ impl Head {
         Ok(Self { element, sequences, documents })
     }
 
+    /// Number of sequences.
+    pub(super) fn sequences(self) -> u64 {
+        self.sequences
+    }
+
     /// Checks that the sequences follow each other in their file, from its first byte to its last.
     ///
     /// # Errors
     /// They do not.
     pub(super) fn check(self, idx: &Arc<dyn Object>, bin_bytes: u64) -> Result<(), StorageError> {
-        let lengths = HEAD_BYTES..HEAD_BYTES + 4 * self.sequences;
-        let pointers = lengths.end..lengths.end + 8 * self.sequences;
-        let (mut lengths, mut pointers) =
-            (Pieces::new(idx.clone(), lengths), Pieces::new(idx.clone(), pointers));
-        let (mut done, mut expected) = (0, 0u64);
-        while done < self.sequences {
-            let entries = ENTRIES.min(self.sequences - done) as usize;
+        self.each(idx, 0..self.sequences, 0..bin_bytes, |_| ())
+    }
+
+    /// Where some of the sequences lie in their file, whose size is `bin_bytes`, as two of their offsets say.
+    ///
+    /// # Errors
+    /// These are not in the file.
+    pub(super) fn bytes_of(
+        self,
+        idx: &dyn Object,
+        sequences: Range<u64>,
+        bin_bytes: u64,
+    ) -> Result<Range<u64>, StorageError> {
+        let offset = |sequence: u64| {
+            if sequence == self.sequences {
+                return Ok(bin_bytes);
+            }
+            let at = HEAD_BYTES + 4 * self.sequences + 8 * sequence;
+            let bytes = idx.read(at..at + 8)?;
+            Ok::<_, StorageError>(u64::from_le_bytes(bytes[..].try_into().expect("eight bytes")))
+        };
+        let bytes = offset(sequences.start)?..offset(sequences.end)?;
+        let size = u64::from(self.element.bytes);
+        let whole = bytes.start <= bytes.end && (bytes.end - bytes.start).is_multiple_of(size);
+        if !whole || bytes.end > bin_bytes {
+            let fault = format!("they lie at bytes {bytes:?} of a file of {bin_bytes} bytes");
+            return Err(broken(idx, &format!("sequences {sequences:?}"), fault));
+        }
+        Ok(bytes)
+    }
+
+    /// Hands on the tokens of each of some sequences, and checks that they follow each other in their file, within
+    /// those bytes.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(super) fn each(
+        self,
+        idx: &Arc<dyn Object>,
+        sequences: Range<u64>,
+        bytes: Range<u64>,
+        mut each: impl FnMut(u32),
+    ) -> Result<(), StorageError> {
+        let lengths = |at: u64| HEAD_BYTES + 4 * at;
+        let pointers = |at: u64| HEAD_BYTES + 4 * self.sequences + 8 * at;
+        let pieces = |of: &dyn Fn(u64) -> u64| {
+            Pieces::new(idx.clone(), of(sequences.start)..of(sequences.end))
+        };
+        let (mut lengths, mut pointers) = (pieces(&lengths), pieces(&pointers));
+        let (mut done, mut expected) = (sequences.start, bytes.start);
+        while done < sequences.end {
+            let entries = ENTRIES.min(sequences.end - done) as usize;
             let (mut length, mut pointer) = (vec![0; 4 * entries], vec![0; 8 * entries]);
             fill(&mut lengths, &mut length, idx)?;
             fill(&mut pointers, &mut pointer, idx)?;
@@ -100,15 +151,16 @@ impl Head {
                     let fault = format!("it begins at byte {pointer} instead of {expected}");
                     return Err(broken(&**idx, &format!("sequence {done}"), fault));
                 }
-                let tokens = u64::try_from(tokens).map_err(|_| {
+                let tokens = u32::try_from(tokens).map_err(|_| {
                     broken(&**idx, &format!("sequence {done}"), "its length is below 0")
                 })?;
-                expected += tokens * u64::from(self.element.bytes);
+                expected += u64::from(tokens) * u64::from(self.element.bytes);
+                each(tokens);
                 done += 1;
             }
         }
-        if expected != bin_bytes {
-            let fault = format!("its sequences end at byte {expected}, the tokens at {bin_bytes}");
+        if expected != bytes.end {
+            let fault = format!("its sequences end at byte {expected}, the tokens at {}", bytes.end);
             return Err(broken(&**idx, "end", fault));
         }
         Ok(())

@@ -6,6 +6,7 @@
 //! the field `labels`. Of N tokens, (N - 1) / L whole samples come; the rest is left out.
 
 mod idx;
+mod megatron;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
 use idx::Head;
+pub(crate) use megatron::Megatron;
 
 /// Reads `.bin` files that have an `.idx` file beside them.
 #[derive(Debug)]

@@ -100,6 +100,8 @@ pub enum FieldKind {
     },
     /// The ids of a text's tokens: `dtype[B, length]`, and `NAME_mask`, `mask_dtype[B, length]`.
     Tokens(TokensSpec),
+    /// Tokens that a language model is trained on, and what it is to predict; as Megatron's `GPTDataset` has them.
+    Sequence(SequenceSpec),
 }
 
 /// A value within a JSON document, and the type in which it is delivered.
@@ -170,6 +172,36 @@ pub struct TokensSpec {
     pub bytes_max: u32,
 }
 
+/// How tokens become inputs and targets. The field has `length` tokens as little-endian integers of 1, 2, 4 or 8
+/// bytes, and one more if the file has the last label.
+///
+/// In a batch of `B` samples: `NAME`, `NAME_labels` and `NAME_position_ids`, `dtype[B, length]`; `NAME_loss_mask`,
+/// `f32[B, length]`; with `reset_attention_mask` also `NAME_cu_seqlens`, `i32[B, length + 1]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequenceSpec {
+    /// Tokens of a sample.
+    pub length: u32,
+    /// `i64` or `i32`.
+    #[serde(default = "i64_default")]
+    pub dtype: Dtype,
+    /// The token that ends a document. Needed for the three options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eod: Option<u32>,
+    /// The token that fills up a sequence: it becomes 0, and its label counts nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pad: Option<u32>,
+    /// Whether positions begin with 0 again after the end of a document.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reset_position_ids: bool,
+    /// Whether the bounds of documents are delivered, for an attention that does not go beyond them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reset_attention_mask: bool,
+    /// Whether the loss of the ends of documents counts nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub eod_mask_loss: bool,
+}
+
 fn f32_default() -> Dtype {
     Dtype::F32
 }
@@ -188,6 +220,10 @@ fn bool_default() -> Dtype {
 
 fn bytes_max_default() -> u32 {
     FIELD_BYTES_MAX
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn yes() -> bool {

@@ -1,6 +1,6 @@
 //! The tensors of a batch that a field becomes.
 
-use super::{FieldKind, FieldSpec, JsonSpec, JsonValue, TokensSpec};
+use super::{FieldKind, FieldSpec, JsonSpec, JsonValue, SequenceSpec, TokensSpec};
 use crate::{Dtype, Recipe};
 
 /// One tensor of a field: `views` blocks of one row for each sample.
@@ -58,10 +58,27 @@ impl FieldSpec {
                 FieldTensor::new(name, *dtype, vec![*length]),
                 FieldTensor::new(&self.mask_name(), *mask_dtype, vec![*length]),
             ],
+            FieldKind::Sequence(sequence) => self.sequence_tensors(sequence),
             FieldKind::Bytes { .. } | FieldKind::Text { .. } => {
                 unreachable!("they differ in size from sample to sample")
             }
         }
+    }
+
+    fn sequence_tensors(&self, spec: &SequenceSpec) -> Vec<FieldTensor> {
+        let tensor = |what: &str, dtype, length| {
+            FieldTensor::new(&format!("{}{what}", self.name), dtype, vec![length])
+        };
+        let mut tensors = vec![
+            tensor("", spec.dtype, spec.length),
+            tensor("_labels", spec.dtype, spec.length),
+            tensor("_loss_mask", Dtype::F32, spec.length),
+            tensor("_position_ids", spec.dtype, spec.length),
+        ];
+        if spec.reset_attention_mask {
+            tensors.push(tensor("_cu_seqlens", Dtype::I32, spec.length + 1));
+        }
+        tensors
     }
 
     /// All names of the field in a batch: those of its tensors and, if its size differs between

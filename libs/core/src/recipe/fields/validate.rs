@@ -1,6 +1,8 @@
 //! What makes fields usable.
 
-use super::{AnyFloat, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec};
+use super::{
+    AnyFloat, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, SequenceSpec, TokensSpec,
+};
 use crate::op::is_sha256;
 use crate::recipe::error::{RecipeError, wrong};
 use crate::{Dtype, Recipe};
@@ -92,6 +94,7 @@ fn validate_kind(at: &str, kind: &FieldKind) -> Result<(), RecipeError> {
             }
         }
         FieldKind::Tokens(tokens) => validate_tokens(at, tokens),
+        FieldKind::Sequence(sequence) => validate_sequence(at, sequence),
     }
 }
 
@@ -139,6 +142,27 @@ fn validate_tokens(at: &str, tokens: &TokensSpec) -> Result<(), RecipeError> {
     one_of(at, "dtype", *dtype, &[Dtype::I64, Dtype::I32])?;
     one_of(at, "mask_dtype", *mask_dtype, &[Dtype::Bool, Dtype::U8, Dtype::I64])?;
     validate_bytes_max(at, *bytes_max)
+}
+
+fn validate_sequence(at: &str, sequence: &SequenceSpec) -> Result<(), RecipeError> {
+    let SequenceSpec { length, dtype, eod, .. } = sequence;
+    // With the next number, so that the tensor of bounds has one, too.
+    if !(2..u32::MAX).contains(length) {
+        return Err(wrong(format!("{at}.length"), length, "must be 2 or more"));
+    }
+    one_of(at, "dtype", *dtype, &[Dtype::I64, Dtype::I32])?;
+    let options = [
+        ("reset_position_ids", sequence.reset_position_ids),
+        ("reset_attention_mask", sequence.reset_attention_mask),
+        ("eod_mask_loss", sequence.eod_mask_loss),
+    ];
+    match options.into_iter().find(|(_, given)| *given && eod.is_none()) {
+        Some((option, _)) => {
+            let rule = format!("`{option}` needs it: the token that ends a document");
+            Err(wrong(format!("{at}.eod"), "left out", rule))
+        }
+        None => Ok(()),
+    }
 }
 
 fn validate_array(at: &str, dtype: Dtype, shape: &[u32]) -> Result<(), RecipeError> {

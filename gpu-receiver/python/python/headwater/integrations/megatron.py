@@ -1,0 +1,108 @@
+"""Megatron's GPT batches, over a `headwater.Loader`.
+
+    from headwater.integrations.megatron import gpt_loader
+
+    train = gpt_loader("blend.txt", sequence_length=4096, micro_batch_size=2, samples=10_000_000, eod=0,
+                       rank=mpu.get_data_parallel_rank(), world_size=mpu.get_data_parallel_world_size())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+
+from .. import Loader
+from ..sampling import DataLoaderWrapper
+from ._opening import is_on_cluster, refuse
+
+__all__ = ["GPTBatches", "gpt_loader"]
+
+_NAME = "tokens"
+_TENSORS = {name: f"{_NAME}_{name}" for name in ("labels", "loss_mask", "position_ids")}
+
+
+def gpt_loader(
+    data: Any,
+    *,
+    sequence_length: int,
+    micro_batch_size: int,
+    samples: Optional[int] = None,
+    seed: int = 1234,
+    split: str = "1",
+    part: str = "train",
+    eod: Optional[int] = None,
+    pad: Optional[int] = None,
+    reset_position_ids: bool = False,
+    reset_attention_mask: bool = False,
+    eod_mask_loss: bool = False,
+    create_attention_mask: bool = False,
+    consumed_samples: int = 0,
+    **options: Any,
+) -> GPTBatches:
+    """Batches of this data-parallel rank, as Megatron's `GPTDataset`, `BlendedDataset` and `MegatronPretrainingSampler` give them.
+
+    `data` is a `.bin` file, or a list of weights and corpora as `--data-args-path` names one. On a cluster it is a dataset's name, and
+    that dataset's configuration has `samples`, `seed`, `split` and `part`. `consumed_samples` counts those of all ranks. `options` are
+    keywords of `headwater.Loader`, such as `rank` and `world_size`, of data parallelism only.
+    """
+    sequence = {
+        "name": _NAME,
+        "field": "text",
+        "kind": "sequence",
+        "length": sequence_length,
+        **{key: value for key, value in (("eod", eod), ("pad", pad)) if value is not None},
+        "reset_position_ids": reset_position_ids,
+        "reset_attention_mask": reset_attention_mask,
+        "eod_mask_loss": eod_mask_loss,
+    }
+    source: dict[str, Any] = {"datasets": data}
+    if not is_on_cluster(options):
+        order = {"samples": samples, "seed": seed, "split": split, "part": part}
+        order = {key: value for key, value in order.items() if value is not None}
+        source = {"data": data, "datasets": {"name": "data", "sequence_length": sequence_length, "megatron": order}}
+    recipe = {"preset": "custom", "fields": [sequence]}
+    # The order is Megatron's, and so is the end of an epoch: what fills no batch of all ranks is left out.
+    keywords = {"recipe": recipe, "batch_size": micro_batch_size, "label_field": "", "shuffle_block": 0, "epochs": 1}
+    loader = Loader(**{**source, **keywords, **options})
+    batches = GPTBatches(loader, create_attention_mask)
+    step, rest = divmod(consumed_samples, micro_batch_size * loader.world_size)
+    if rest:
+        whole = f"{micro_batch_size} samples of {loader.world_size} ranks"
+        refuse(f"consumed_samples={consumed_samples}", "gpt_loader", f"give a multiple of {whole}")
+    if step:
+        loader.seek(0, step)
+    return batches
+
+
+class GPTBatches(DataLoaderWrapper):
+    """Batches of a loader as Megatron's `get_batch` takes them: dicts of tensors with `[micro_batch_size, sequence_length]`."""
+
+    def __init__(self, loader: Loader, create_attention_mask: bool = False) -> None:
+        super().__init__(loader)
+        self._has_mask = create_attention_mask
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        return map(self._converted, iter(self.loader))
+
+    def _converted(self, batch: Any) -> dict[str, torch.Tensor]:
+        tensors = batch.torch()
+        found = {_NAME: tensors[_NAME], **{theirs: tensors[ours] for theirs, ours in _TENSORS.items()}}
+        bounds: Optional[torch.Tensor] = tensors.get(f"{_NAME}_cu_seqlens")
+        if bounds is not None:
+            found["cu_seqlens"] = bounds
+        if self._has_mask:
+            found["attention_mask"] = attention_mask(found[_NAME], bounds)
+        return found
+
+
+def attention_mask(tokens: torch.Tensor, cu_seqlens: Optional[torch.Tensor]) -> torch.Tensor:
+    """Megatron's mask, `bool[batch, 1, length, length]`: true where a token must not look, behind it and in other documents."""
+    batch, length = tokens.shape
+    hidden = torch.ones((length, length), dtype=torch.bool, device=tokens.device).triu(1).expand(batch, 1, length, length)
+    if cu_seqlens is None:
+        return hidden
+    positions = torch.arange(length, dtype=cu_seqlens.dtype, device=tokens.device).expand(batch, length).contiguous()
+    document = torch.searchsorted(cu_seqlens.contiguous(), positions, right=True)
+    return hidden | (document[:, None, :, None] != document[:, None, None, :])
