@@ -86,11 +86,17 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def run(services, tmp_path):
-    """Runs an example to its end in an empty folder, and gives what it printed."""
+def run(services, run_here):
+    """Runs an example over the services to its end in an empty folder, and gives what it printed."""
+    return lambda name, *arguments: run_here(name, *arguments, *services.options)
+
+
+@pytest.fixture
+def run_here(tmp_path):
+    """Runs an example, which starts its own services."""
 
     def run(name: str, *arguments: str) -> str:
-        command = [sys.executable, str(EXAMPLES / name), *arguments, *services.options]
+        command = [sys.executable, str(EXAMPLES / name), *arguments]
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=LIMIT_S
         )

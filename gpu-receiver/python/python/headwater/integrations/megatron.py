@@ -20,6 +20,7 @@ from ._opening import is_on_cluster, refuse
 __all__ = ["GPTBatches", "gpt_loader"]
 
 _NAME = "tokens"
+_TEXT = "text"
 _TENSORS = {name: f"{_NAME}_{name}" for name in ("labels", "loss_mask", "position_ids")}
 
 
@@ -39,17 +40,19 @@ def gpt_loader(
     eod_mask_loss: bool = False,
     create_attention_mask: bool = False,
     consumed_samples: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
     **options: Any,
 ) -> GPTBatches:
     """Batches of this data-parallel rank, as Megatron's `GPTDataset`, `BlendedDataset` and `MegatronPretrainingSampler` give them.
 
     `data` is a `.bin` file, or a list of weights and corpora as `--data-args-path` names one. On a cluster it is a dataset's name, and
-    that dataset's configuration has `samples`, `seed`, `split` and `part`. `consumed_samples` counts those of all ranks. `options` are
-    keywords of `headwater.Loader`, such as `rank` and `world_size`, of data parallelism only.
+    that dataset's configuration has `samples`, `seed`, `split` and `part`. `rank` and `world_size` are those of data parallelism.
+    `consumed_samples` counts samples of all ranks. `options` are keywords of `headwater.Loader`.
     """
     sequence = {
         "name": _NAME,
-        "field": "text",
+        "field": _TEXT,
         "kind": "sequence",
         "length": sequence_length,
         **{key: value for key, value in (("eod", eod), ("pad", pad)) if value is not None},
@@ -64,12 +67,13 @@ def gpt_loader(
         source = {"data": data, "datasets": {"name": "data", "sequence_length": sequence_length, "megatron": order}}
     recipe = {"preset": "custom", "fields": [sequence]}
     # The order is Megatron's, and so is the end of an epoch: what fills no batch of all ranks is left out.
-    keywords = {"recipe": recipe, "batch_size": micro_batch_size, "label_field": "", "shuffle_block": 0, "epochs": 1}
+    keywords = {"recipe": recipe, "batch_size": micro_batch_size, "image_field": _TEXT, "label_field": "", "epochs": 1}
+    keywords |= {"rank": rank, "world_size": world_size}
     loader = Loader(**{**source, **keywords, **options})
     batches = GPTBatches(loader, create_attention_mask)
-    step, rest = divmod(consumed_samples, micro_batch_size * loader.world_size)
+    step, rest = divmod(consumed_samples, micro_batch_size * world_size)
     if rest:
-        whole = f"{micro_batch_size} samples of {loader.world_size} ranks"
+        whole = f"{micro_batch_size} samples of {world_size} ranks"
         refuse(f"consumed_samples={consumed_samples}", "gpt_loader", f"give a multiple of {whole}")
     if step:
         loader.seek(0, step)
