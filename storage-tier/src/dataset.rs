@@ -166,8 +166,7 @@ pub(crate) fn index_datasets(
     let mut datasets = Vec::new();
     for (name, count) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut of_files, mut in_order, mut classes, mut filters) =
-            (true, true, Vec::new(), None);
+        let (mut of_files, mut in_order, mut classes, mut filters) = (true, true, Vec::new(), None);
         for ((from, filtering), (outlines, decided)) in places.by_ref().take(count) {
             filters = filtering;
             of_files &= from.format.is_of_files();

@@ -122,9 +122,7 @@ impl CorpusOrder {
         let cut = size.before_final.unwrap_or(size.samples);
         let shuffled = match u32::try_from(size.samples) {
             Ok(samples) => Shuffled::Narrow(shuffled_ranges(0..samples, cut as usize, &mut random)),
-            Err(_) => {
-                Shuffled::Wide(shuffled_ranges(0..size.samples, cut as usize, &mut random))
-            }
+            Err(_) => Shuffled::Wide(shuffled_ranges(0..size.samples, cut as usize, &mut random)),
         };
         Self { size, lengths, documents, read_before, lie_before, shuffled }
     }

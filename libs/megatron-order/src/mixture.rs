@@ -133,7 +133,8 @@ impl Mixture {
         weights: Option<&[f64]>,
         corpora: &[(u64, u64)],
     ) -> Result<Self, MixtureFault> {
-        if let Some(samples) = wanted.samples.filter(|samples| !(1..=SAMPLES_MAX).contains(samples)) {
+        if let Some(samples) = wanted.samples.filter(|samples| !(1..=SAMPLES_MAX).contains(samples))
+        {
             return Err(MixtureFault::Samples { samples });
         }
         let Some(weights) = weights else { return Self::by_sizes(wanted, corpora) };

@@ -12,7 +12,9 @@ pub struct Split([f64; 4]);
 
 /// Why a split is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("split {split:?} is not one to three numbers, 0 or more, with a comma between them, as `969,30,1`")]
+#[error(
+    "split {split:?} is not one to three numbers, 0 or more, with a comma between them, as `969,30,1`"
+)]
 pub struct SplitFault {
     split: String,
 }

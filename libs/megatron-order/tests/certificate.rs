@@ -270,10 +270,15 @@ fn what_megatron_would_fail_on_is_refused() {
     assert_eq!(mix(Some(0), &[1.0], &[(9, 900)]), Err(MixtureFault::Samples { samples: 0 }));
     let epochs = mix(Some(1 << 40), &[1.0], &[(1 << 20, 1 << 22)]);
     assert!(matches!(epochs, Err(MixtureFault::Epochs { corpus: 0, .. })), "{epochs:?}");
-    // Every corpus is asked for 2 of 3.003 samples rounded up, and the order takes more of the first.
-    let each = [(1, 33); 3];
-    let many = Mixture::new(&Wanted { samples: Some(4), ..wanted(None) }, Some(&[1.0; 3]), &each);
-    assert_eq!(many.unwrap().samples(), 6);
+    // Small shares are rounded up to whole samples, 13 in all, and half of them is more than the first corpus has.
+    let (weights, corpora) =
+        ([&[8.0][..], &[1.0; 8]].concat(), [&[(1, 81)][..], &[(1, 17); 8]].concat());
+    match mix(Some(10), &weights, &corpora) {
+        Err(MixtureFault::Oversampled { corpus: 0, samples: 5, taken: 6 | 7 }) => {}
+        other => panic!("{other:?}"),
+    }
+    let more = [&[(1, 97)][..], &[(1, 17); 8]].concat();
+    assert_eq!(mix(Some(10), &weights, &more), Ok(()));
     let by_size = Mixture::new(&wanted(None), None, &[(1, 17), (1, 33)]).unwrap();
     assert_eq!(by_size.samples(), 3);
 }

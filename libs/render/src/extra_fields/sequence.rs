@@ -1,9 +1,20 @@
 //! Tokens for a language model: Megatron's `GPTDataset.__getitem__` and `_get_ltor_masks_and_position_ids`.
+//!
+//! Each tensor is filled by a loop of its own over tokens of one size, so that the compiler uses vectors.
 
 use headwater_core::Dtype;
 use headwater_core::recipe::SequenceSpec;
 
-/// Fills tokens, labels, loss mask, positions and, where asked for, bounds of documents.
+/// Tokens as a field has them.
+#[derive(Clone, Copy)]
+enum Tokens<'a> {
+    U8(&'a [u8]),
+    U16(&'a [[u8; 2]]),
+    I32(&'a [[u8; 4]]),
+    I64(&'a [[u8; 8]]),
+}
+
+/// Fills tokens, labels, loss mask and, where asked for, positions and bounds of documents.
 ///
 /// # Errors
 /// Another number of tokens, or one that does not fit the type.
@@ -13,67 +24,159 @@ pub(super) fn read(
     rows: &mut [&mut [u8]],
 ) -> Result<(), String> {
     let length = spec.length as usize;
-    let text = tokens(bytes, length)?;
-    let is = |wanted: Option<u32>, token: i64| wanted.is_some_and(|wanted| token == i64::from(wanted));
-    // As Megatron fills a sequence without the extra token: with padding, whose label counts nothing.
-    let label = |at: usize| text.get(at + 1).copied().filter(|&token| !is(spec.pad, token));
-    let [inputs, labels, loss_mask, positions, bounds @ ..] = rows else {
+    let text = Tokens::of(bytes, length)?;
+    let [inputs, labels, loss_mask, more @ ..] = rows else {
         return Err("its tensors are missing".to_owned());
     };
+    let mut more = more.iter_mut();
+    let mut wanted = |is_there: bool| is_there.then(|| more.next()).flatten();
+    text.check(spec.dtype)?;
+    text.put(0, spec.dtype, inputs);
+    text.put(1, spec.dtype, labels);
+    let loss_mask = loss_mask.as_chunks_mut::<4>().0;
+    // Without the extra token the last label is missing: as Megatron has it, 0, and its loss counts nothing.
+    let labelled = length.min(text.count() - 1);
+    loss_mask[..labelled].fill(1f32.to_le_bytes());
+    if let Some(pad) = spec.pad {
+        for at in text.places_of(pad) {
+            for (row, at) in [(&mut *inputs, Some(at)), (&mut *labels, at.checked_sub(1))] {
+                if let Some(at) = at.filter(|&at| at < length) {
+                    put_number(row, spec.dtype, at, 0);
+                }
+            }
+            if let Some(mask) = at.checked_sub(1).and_then(|at| loss_mask.get_mut(at)) {
+                *mask = 0f32.to_le_bytes();
+            }
+        }
+    }
+    let eods = spec.eod.map(|eod| text.places_of(eod)).unwrap_or_default();
+    let eods = &eods[..eods.partition_point(|&at| at < length)];
+    if spec.eod_mask_loss {
+        eods.iter().for_each(|&at| loss_mask[at] = 0f32.to_le_bytes());
+    }
+    if let Some(positions) = wanted(spec.reset_position_ids) {
+        put_positions(eods, length, spec.dtype, positions);
+    }
+    if let Some(bounds) = wanted(spec.reset_attention_mask) {
+        let bound = |at: usize| (at as i32).to_le_bytes();
+        let bounds = bounds.as_chunks_mut::<4>().0;
+        bounds.fill(bound(length));
+        bounds[0] = bound(0);
+        bounds[1..].iter_mut().zip(eods).for_each(|(to, &at)| *to = bound(at + 1));
+    }
+    Ok(())
+}
+
+/// Positions from 0 on, and again from 0 after each of `ends`.
+fn put_positions(ends: &[usize], length: usize, dtype: Dtype, row: &mut [u8]) {
     let mut begin = 0;
-    let mut ends = vec![0];
-    for (at, &token) in text[..length].iter().enumerate() {
-        let is_end = is(spec.eod, token);
-        put(inputs, spec.dtype, at, if is(spec.pad, token) { 0 } else { token })?;
-        put(labels, spec.dtype, at, label(at).unwrap_or(0))?;
-        put(positions, spec.dtype, at, (at - begin) as i64)?;
-        let counts = label(at).is_some() && !(spec.eod_mask_loss && is_end);
-        let counts = if counts { 1f32 } else { 0.0 };
-        loss_mask[4 * at..4 * at + 4].copy_from_slice(&counts.to_le_bytes());
-        if is_end {
-            ends.push(at + 1);
-            begin = if spec.reset_position_ids { at + 1 } else { 0 };
+    for end in ends.iter().map(|at| at + 1).chain([length]) {
+        if dtype == Dtype::I64 {
+            let row = &mut row.as_chunks_mut::<8>().0[begin..end];
+            row.iter_mut().zip(0i64..).for_each(|(to, at)| *to = at.to_le_bytes());
+        } else {
+            let row = &mut row.as_chunks_mut::<4>().0[begin..end];
+            row.iter_mut().zip(0i32..).for_each(|(to, at)| *to = at.to_le_bytes());
         }
+        begin = end;
     }
-    if let [bounds, ..] = bounds {
-        let (bounds, _) = bounds.as_chunks_mut::<4>();
-        let ends = ends.into_iter().chain(std::iter::repeat(length));
-        for (bound, end) in bounds.iter_mut().zip(ends) {
-            *bound = (end as i32).to_le_bytes();
-        }
-    }
-    Ok(())
 }
 
-/// The tokens of a field: as many as asked for, or one more.
-fn tokens(bytes: &[u8], length: usize) -> Result<Vec<i64>, String> {
-    let size = [length + 1, length].into_iter().find_map(|count| {
-        let size = bytes.len() / count;
-        (size * count == bytes.len() && matches!(size, 1 | 2 | 4 | 8)).then_some(size)
-    });
-    let each = |size: usize, token: fn(&[u8]) -> i64| bytes.chunks_exact(size).map(token).collect();
-    // Tokens are never below 0, so that those of one and of two bytes have no sign.
-    Ok(match size {
-        Some(1) => each(1, |token| token[0].into()),
-        Some(2) => each(2, |token| u16::from_le_bytes([token[0], token[1]]).into()),
-        Some(4) => each(4, |token| i32::from_le_bytes(token.try_into().expect("four")).into()),
-        Some(8) => each(8, |token| i64::from_le_bytes(token.try_into().expect("eight"))),
-        _ => {
-            let found = bytes.len();
-            return Err(format!(
-                "{found} bytes are no {length} or {} tokens of 1, 2, 4 or 8 bytes: `length` is the dataset's `sequence_length`",
-                length + 1
-            ));
-        }
-    })
-}
-
-fn put(row: &mut [u8], dtype: Dtype, at: usize, token: i64) -> Result<(), String> {
+fn put_number(row: &mut [u8], dtype: Dtype, at: usize, number: i64) {
     if dtype == Dtype::I64 {
-        row[8 * at..8 * at + 8].copy_from_slice(&token.to_le_bytes());
-        return Ok(());
+        row.as_chunks_mut::<8>().0[at] = number.to_le_bytes();
+    } else {
+        row.as_chunks_mut::<4>().0[at] = (number as i32).to_le_bytes();
     }
-    let token = i32::try_from(token).map_err(|_| format!("token {token} does not fit i32"))?;
-    row[4 * at..4 * at + 4].copy_from_slice(&token.to_le_bytes());
-    Ok(())
+}
+
+// === impl Tokens ===
+
+impl<'a> Tokens<'a> {
+    /// The tokens of a field: as many as asked for, or one more. Tokens are never below 0, so that those of one and of two
+    /// bytes have no sign.
+    fn of(bytes: &'a [u8], length: usize) -> Result<Self, String> {
+        let size = [length + 1, length].into_iter().find_map(|count| {
+            let size = bytes.len() / count;
+            (size * count == bytes.len()).then_some(size)
+        });
+        match size {
+            Some(1) => Ok(Self::U8(bytes)),
+            Some(2) => Ok(Self::U16(bytes.as_chunks().0)),
+            Some(4) => Ok(Self::I32(bytes.as_chunks().0)),
+            Some(8) => Ok(Self::I64(bytes.as_chunks().0)),
+            _ => Err(format!(
+                "{} bytes are no {length} or {} tokens of 1, 2, 4 or 8 bytes: `length` is the dataset's `sequence_length`",
+                bytes.len(),
+                length + 1
+            )),
+        }
+    }
+
+    fn count(self) -> usize {
+        match self {
+            Self::U8(tokens) => tokens.len(),
+            Self::U16(tokens) => tokens.len(),
+            Self::I32(tokens) => tokens.len(),
+            Self::I64(tokens) => tokens.len(),
+        }
+    }
+
+    /// Checks that all tokens fit a type.
+    fn check(self, dtype: Dtype) -> Result<(), String> {
+        let Self::I64(tokens) = self else { return Ok(()) };
+        let mut tokens = tokens.iter().map(|token| i64::from_le_bytes(*token));
+        match tokens.find(|&token| dtype == Dtype::I32 && i32::try_from(token).is_err()) {
+            Some(token) => Err(format!("token {token} does not fit i32")),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills a row with the tokens from a number on. What is beyond the last one stays 0.
+    fn put(self, begin: usize, dtype: Dtype, row: &mut [u8]) {
+        match self {
+            Self::U8(tokens) => put_all(&tokens[begin..], |&token| token.into(), dtype, row),
+            Self::U16(tokens) => {
+                put_all(&tokens[begin..], |&token| u16::from_le_bytes(token).into(), dtype, row);
+            }
+            Self::I32(tokens) => {
+                put_all(&tokens[begin..], |&token| i32::from_le_bytes(token).into(), dtype, row);
+            }
+            Self::I64(tokens) => {
+                put_all(&tokens[begin..], |&token| i64::from_le_bytes(token), dtype, row);
+            }
+        }
+    }
+
+    /// Where a token is.
+    fn places_of(self, wanted: u32) -> Vec<usize> {
+        match self {
+            Self::U8(tokens) => places(tokens, |&token| u32::from(token) == wanted),
+            Self::U16(tokens) => {
+                places(tokens, |&token| u32::from(u16::from_le_bytes(token)) == wanted)
+            }
+            Self::I32(tokens) => {
+                places(tokens, |&token| i64::from(i32::from_le_bytes(token)) == i64::from(wanted))
+            }
+            Self::I64(tokens) => {
+                places(tokens, |&token| i64::from_le_bytes(token) == i64::from(wanted))
+            }
+        }
+    }
+}
+
+#[inline]
+fn put_all<T>(tokens: &[T], number: impl Fn(&T) -> i64, dtype: Dtype, row: &mut [u8]) {
+    if dtype == Dtype::I64 {
+        let row = row.as_chunks_mut::<8>().0.iter_mut();
+        row.zip(tokens).for_each(|(to, token)| *to = number(token).to_le_bytes());
+    } else {
+        let row = row.as_chunks_mut::<4>().0.iter_mut();
+        row.zip(tokens).for_each(|(to, token)| *to = (number(token) as i32).to_le_bytes());
+    }
+}
+
+#[inline]
+fn places<T>(tokens: &[T], is: impl Fn(&T) -> bool) -> Vec<usize> {
+    tokens.iter().enumerate().filter(|(_, token)| is(token)).map(|(at, _)| at).collect()
 }

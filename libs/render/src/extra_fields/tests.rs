@@ -366,8 +366,12 @@ fn sequences_have_the_tensors_of_megatrons_dataset() {
             found[0].extend(i64s(&rows[..at(1)]));
             found[1].extend(i64s(&rows[at(1)..at(2)]));
             found[2].extend(f32s(&rows[mask.clone()]).into_iter().map(|counts| counts as i64));
-            let positions = mask.end..mask.end + at(1);
-            found[3].extend(i64s(&rows[positions.clone()]));
+            let positions = case["reset_position_ids"] == true;
+            let positions = mask.end..mask.end + if positions { at(1) } else { 0 };
+            match positions.is_empty() {
+                true => found[3].extend(0..i64::from(length)),
+                false => found[3].extend(i64s(&rows[positions.clone()])),
+            }
             let bounds: Vec<i32> = rows[positions.end..]
                 .as_chunks::<4>()
                 .0

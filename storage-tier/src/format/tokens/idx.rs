@@ -160,7 +160,8 @@ impl Head {
             }
         }
         if expected != bytes.end {
-            let fault = format!("its sequences end at byte {expected}, the tokens at {}", bytes.end);
+            let fault =
+                format!("its sequences end at byte {expected}, the tokens at {}", bytes.end);
             return Err(broken(&**idx, "end", fault));
         }
         Ok(())

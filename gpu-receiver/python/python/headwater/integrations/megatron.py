@@ -21,7 +21,7 @@ __all__ = ["GPTBatches", "gpt_loader"]
 
 _NAME = "tokens"
 _TEXT = "text"
-_TENSORS = {name: f"{_NAME}_{name}" for name in ("labels", "loss_mask", "position_ids")}
+_LABELS, _LOSS_MASK, _POSITION_IDS, _CU_SEQLENS = (f"{_NAME}_{name}" for name in ("labels", "loss_mask", "position_ids", "cu_seqlens"))
 
 
 def gpt_loader(
@@ -86,14 +86,22 @@ class GPTBatches(DataLoaderWrapper):
     def __init__(self, loader: Loader, create_attention_mask: bool = False) -> None:
         super().__init__(loader)
         self._has_mask = create_attention_mask
+        self._positions: Optional[torch.Tensor] = None
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         return map(self._converted, iter(self.loader))
 
     def _converted(self, batch: Any) -> dict[str, torch.Tensor]:
         tensors = batch.torch()
-        found = {_NAME: tensors[_NAME], **{theirs: tensors[ours] for theirs, ours in _TENSORS.items()}}
-        bounds: Optional[torch.Tensor] = tensors.get(f"{_NAME}_cu_seqlens")
+        tokens: torch.Tensor = tensors[_NAME]
+        positions: Optional[torch.Tensor] = tensors.get(_POSITION_IDS)
+        if positions is None:
+            # The same in every batch: made once, as upstream does.
+            if self._positions is None or self._positions.device != tokens.device:
+                self._positions = torch.arange(tokens.shape[1], device=tokens.device)
+            positions = self._positions.expand(tokens.shape)
+        found = {_NAME: tokens, "labels": tensors[_LABELS], "loss_mask": tensors[_LOSS_MASK], "position_ids": positions}
+        bounds: Optional[torch.Tensor] = tensors.get(_CU_SEQLENS)
         if bounds is not None:
             found["cu_seqlens"] = bounds
         if self._has_mask:

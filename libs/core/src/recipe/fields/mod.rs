@@ -175,8 +175,9 @@ pub struct TokensSpec {
 /// How tokens become inputs and targets. The field has `length` tokens as little-endian integers of 1, 2, 4 or 8
 /// bytes, and one more if the file has the last label.
 ///
-/// In a batch of `B` samples: `NAME`, `NAME_labels` and `NAME_position_ids`, `dtype[B, length]`; `NAME_loss_mask`,
-/// `f32[B, length]`; with `reset_attention_mask` also `NAME_cu_seqlens`, `i32[B, length + 1]`.
+/// In a batch of `B` samples: `NAME` and `NAME_labels`, `dtype[B, length]`; `NAME_loss_mask`, `f32[B, length]`; with
+/// `reset_position_ids` also `NAME_position_ids`, `dtype[B, length]`; with `reset_attention_mask` also
+/// `NAME_cu_seqlens`, `i32[B, length + 1]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceSpec {
@@ -191,7 +192,7 @@ pub struct SequenceSpec {
     /// The token that fills up a sequence: it becomes 0, and its label counts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pad: Option<u32>,
-    /// Whether positions begin with 0 again after the end of a document.
+    /// Whether positions are delivered, which begin with 0 again after the end of a document.
     #[serde(default, skip_serializing_if = "is_false")]
     pub reset_position_ids: bool,
     /// Whether the bounds of documents are delivered, for an attention that does not go beyond them.

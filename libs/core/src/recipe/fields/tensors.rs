@@ -73,8 +73,11 @@ impl FieldSpec {
             tensor("", spec.dtype, spec.length),
             tensor("_labels", spec.dtype, spec.length),
             tensor("_loss_mask", Dtype::F32, spec.length),
-            tensor("_position_ids", spec.dtype, spec.length),
         ];
+        // Otherwise they are the same in every sample.
+        if spec.reset_position_ids {
+            tensors.push(tensor("_position_ids", spec.dtype, spec.length));
+        }
         if spec.reset_attention_mask {
             tensors.push(tensor("_cu_seqlens", Dtype::I32, spec.length + 1));
         }

@@ -92,7 +92,8 @@ impl Corpora {
             unserved(format!("{fault}{}", name.unwrap_or_default()))
         })?;
         let length = u64::from(wanted.sequence_length) + u64::from(wanted.extra_token);
-        let column = |name, element, shape: &[u64]| Column::new(&place.name(), name, element, shape);
+        let column =
+            |name, element, shape: &[u64]| Column::new(&place.name(), name, element, shape);
         let number = Element::parse(NUMBER).expect("a type");
         let table = Table::new(
             place,

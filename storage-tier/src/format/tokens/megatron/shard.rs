@@ -29,8 +29,7 @@ impl BlendShard {
     fn texts(&self, (number, samples): &OfCorpus) -> Result<Vec<Vec<u8>>, StorageError> {
         let Corpora { corpora, mixture, orders, seed, .. } = &*self.corpora;
         let (corpus, size) = (&corpora[*number as usize], mixture.sizes()[*number as usize]);
-        let make =
-            || Ok(CorpusOrder::new(size, corpus.lengths(&self.place)?, *seed));
+        let make = || Ok(CorpusOrder::new(size, corpus.lengths(&self.place)?, *seed));
         let order = orders.of(*number, make)?;
         let object = corpus.open(&self.place)?;
         let token_bytes = corpus.token_bytes();
@@ -46,7 +45,10 @@ impl BlendShard {
         let read = object.read_many(&ranges)?;
         object.check_unchanged()?;
         let mut begin = 0;
-        Ok(ends.into_iter().map(|end| read[std::mem::replace(&mut begin, end)..end].concat()).collect())
+        Ok(ends
+            .into_iter()
+            .map(|end| read[std::mem::replace(&mut begin, end)..end].concat())
+            .collect())
     }
 }
 
