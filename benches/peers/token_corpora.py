@@ -108,7 +108,7 @@ def equal(folder):
 
 def first_batch(folder):
     """Seconds from nothing to the first batch of 1,000,000 samples, with nothing kept from before."""
-    print("| corpora | Headwater, first batch (s) | first batch after 900,000 samples (s) | megatron-core, first batch (s) |")
+    print("\n| corpora | Headwater, first batch (s) | first batch after 900,000 samples (s) | megatron-core, first batch (s) |")
     print("| --- | --- | --- | --- |")
     for count, documents in ((100, 2000), (2419, 80), (6000, 80), (10_000, 80)):
         path, blend = corpora(folder, count, documents, 200)
@@ -134,10 +134,10 @@ def first_batch(folder):
         print(f"| {count:,} | {own[1]:.2f} | {own[0]:.2f} | {peer} |", flush=True)
 
 
-def rate(folder):
+def rate(folder, micro):
     """Samples a second of one core: the processor's time of this process and of its children."""
     path, blend = corpora(folder, 3, 20_000, 600)
-    length, micro, samples, measured = 4096, 8, 20_000, 4000
+    length, samples, measured = 4096, 20_000, 6400
     theirs = dataset(blend, length, samples)
     given = {"sequence_length": length, "micro_batch_size": micro, "samples": samples, "seed": SEED}
 
@@ -168,15 +168,16 @@ def rate(folder):
         found["Headwater"].append(own())
         found["megatron-core"].append(peer())
     ratios = [mine / upstream for mine, upstream in zip(*found.values())]
-    print(f"\n| loader | samples/s a core, {length} tokens |\n| --- | --- |")
-    for name, each in found.items():
-        print(f"| {name} | {statistics.median(each):,.0f} |")
-    print(f"\nMedian ratio of {ROUNDS} rounds in turns: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}).")
+    own, peer = (f"{statistics.median(each):,.0f}" for each in found.values())
+    apart = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    print(f"| {micro} | {own} | {peer} | {apart} |", flush=True)
 
 
 if __name__ == "__main__":
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
     equal(sys.argv[1])
+    print("| micro-batch | Headwater, samples/s a core | megatron-core | ratio |\n| --- | --- | --- | --- |")
+    for size in (4, 8, 32):
+        rate(sys.argv[1], size)
     first_batch(sys.argv[1])
-    rate(sys.argv[1])
