@@ -18,7 +18,7 @@ import torch
 
 from .. import Loader, recipe_from
 from ..errors import ConfigError
-from ..sampling import LoaderWrapper
+from ..sampling import BatchIterator, LoaderWrapper
 from ._clip_tokens import Tokens
 from ._opening import is_on_cluster, refuse, source
 
@@ -103,8 +103,7 @@ class _Batches(LoaderWrapper):
         self._seed = loader.config["seed"]
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        # Unlike a generator, it can be asked again after an error that may pass.
-        return map(self._pair, iter(self.loader))
+        return BatchIterator(self.loader, self._pair)
 
     def _pair(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         tensors = batch.torch()
