@@ -1,6 +1,8 @@
 """`headwater.integrations.open_clip.get_data` beside open_clip's own, in open_clip's training."""
 
 import collections
+import io
+import json
 
 import pytest
 
@@ -15,6 +17,7 @@ import open_clip  # noqa: E402
 import torch  # noqa: E402
 from adapters import figures, open_clip_runs, photos  # noqa: E402
 from headwater.integrations._clip_tokens import is_plain  # noqa: E402
+from PIL import Image  # noqa: E402
 from open_clip.transform import AugmentationCfg, image_transform  # noqa: E402
 
 #: What open_clip's tokenizer repairs, folds, cuts off or takes as its own signs, with a number each.
@@ -94,6 +97,46 @@ def test_the_number_of_samples_of_an_epoch_is_rounded_as_upstream_does(get_data,
     mine, theirs = get_data(args)["train"].dataloader, get_data(args, "upstream")["train"].dataloader
     assert (mine.num_batches, mine.num_samples) == (theirs.num_batches, theirs.num_samples)
     assert sum(len(images) for images, _ in mine) == mine.num_samples
+
+
+WIDE = {"kind": "aspect", "min": 1.2}
+
+
+def counted_wide():
+    """Photographs that meet `WIDE`."""
+    sizes = [Image.open(io.BytesIO(one[2])).size for one in photos.photographs()]
+    return sum(width / height >= WIDE["min"] for width, height in sizes)
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_with_filters_an_epoch_has_the_samples_that_meet_them(get_data, tmp_path):
+    shards = photos.write_captioned(tmp_path, described)
+    # As img2dataset writes it, of all samples.
+    (tmp_path / "sizes.json").write_text(json.dumps({f"photos-{number:06}.tar": 64 for number in range(4)}))
+    everything = get_data(open_clip_runs.arguments(shards, train_num_samples=None))["train"].dataloader
+    assert (everything.num_batches, everything.num_samples) == (16, photos.SAMPLES)
+    batches = get_data(open_clip_runs.arguments(shards, train_num_samples=None), filters=[WIDE])["train"].dataloader
+    whole = counted_wide() // figures.BATCH
+    assert 0 < whole < 16 and (batches.num_batches, batches.num_samples) == (whole, whole * figures.BATCH)
+    texts = [tuple(row.tolist()) for _, rows in batches for row in rows]
+    assert len(set(texts)) == len(texts) == batches.num_samples
+
+
+def test_filters_of_a_file_are_not_overlooked(get_data, tmp_path):
+    shards = photos.write_captioned(tmp_path, described)
+    (tmp_path / "__len__").write_text(str(photos.SAMPLES))
+    config = tmp_path / "headwater.toml"
+    config.write_text('[[filter]]\nkind = "aspect"\nmin = 1.2\n')
+    with pytest.warns(UserWarning, match=rf"`--train-data` has {counted_wide()} samples here, and 256 by `sizes.json` or `__len__`"):
+        batches = get_data(open_clip_runs.arguments(shards, train_num_samples=None), config=config)["train"].dataloader
+    assert batches.num_batches == counted_wide() // figures.BATCH
+
+
+def test_a_number_of_all_samples_does_not_go_with_filters(get_data, shards):
+    with pytest.raises(headwater.ConfigError, match=r"`--train-num-samples 256` with `filters` of open_clip has no counterpart: leave it out"):
+        get_data(open_clip_runs.arguments(shards), filters=[WIDE])
+    batches = get_data(open_clip_runs.arguments(shards), filters=[WIDE], epoch_end={"steps": 3})["train"].dataloader
+    assert batches.num_batches == 3
 
 
 def test_validation_has_upstreams_batches_each_time(get_data, shards):

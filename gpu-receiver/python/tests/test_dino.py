@@ -105,6 +105,17 @@ def test_crops_and_labels_are_views_of_the_batch(dino, labels):
         assert batch.labels.tolist() == [labels[key] for key in batch.batch.keys]
 
 
+def test_a_batch_whose_crops_could_not_be_made_comes_again(dino, monkeypatch):
+    expected = digests(dino())
+    batches, left = iter(dino()), []
+    taken = [next(batches).batch.digest]
+    with monkeypatch.context() as patch:
+        patch.setattr("headwater.dino.batch.Splitter._crops", lambda self, batch, name: left.append(name) or 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            next(batches)
+    assert left == ["global_crops"] and taken + digests(batches) == expected
+
+
 def test_the_config_reaches_the_loader(dino, make):
     loader = dino(seed=7, dali_gpu_queue=3, output_dtype="fp32", use_fp8_output=False, steps_per_epoch=5)
     assert len(loader) == 5

@@ -160,3 +160,25 @@ def test_a_subclass_names_the_services_of_a_cluster(dlio, tiers):
     batch = next(loader.next())
     assert batch.shape == (BATCH, 3, SIDE, SIDE) and batch.std() > 0
     loader._loader.close()
+
+
+def test_an_epoch_goes_on_after_an_error_that_passed_and_is_counted_once(dlio, tiers):
+    class OnCluster(dlio.HeadwaterLoader):
+        # Nobody listens there.
+        keywords = {"storage": [tiers.storage], "workers": ["127.0.0.1:1"], "datasets": "photos", "worker_wait_ms": 300}
+
+    BaseDataLoader.arguments = arguments([], record_length_resize=SIDE * SIDE * 3)
+    loader = OnCluster(Words.jpeg, Words.train, 1)
+    loader.read()
+    batches = loader.next()
+    with pytest.raises(headwater.WorkerError):
+        next(batches)
+    loader._loader.set_workers(tiers.workers)
+    assert len(list(batches)) == 64 // BATCH
+    assert list(batches) == [] and loader.epoch_number == 2
+    # An epoch that is left before its end is not counted.
+    batches = loader.next()
+    next(batches)
+    batches.close()
+    assert list(batches) == [] and loader.epoch_number == 2
+    loader._loader.close()

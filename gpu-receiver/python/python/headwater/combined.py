@@ -62,7 +62,7 @@ class CombinedLoader:
         self._step = step
         self._iterations = [iter(())] * len(self.loaders)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> _Batches:
         return _Batches(self)
 
     def _next(self) -> Batch:
@@ -112,9 +112,16 @@ class _Batches:
 
     def __init__(self, combined: CombinedLoader):
         self._combined = combined
+        self._is_closed = False
 
     def __iter__(self) -> _Batches:
         return self
 
     def __next__(self) -> Batch:
+        if self._is_closed:
+            raise StopIteration
         return self._combined._next()
+
+    def close(self) -> None:
+        """Ends this iteration. The next one goes on with the next batch."""
+        self._is_closed = True

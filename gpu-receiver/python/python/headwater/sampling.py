@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 if TYPE_CHECKING:
-    from . import Loader
+    from . import CombinedLoader, Loader
 
-__all__ = ["Dataset", "LoaderWrapper", "Sampler"]
+__all__ = ["BatchIterator", "Dataset", "LoaderWrapper", "Sampler"]
 
 
 class Sampler:
@@ -114,9 +115,53 @@ class DataLoaderWrapper(LoaderWrapper):
         return self.loader.batch_size
 
 
-def tuples(loader: Loader) -> Iterator[tuple[Any, ...]]:
+class BatchIterator(Iterator[Any]):
+    """An iteration over a loader's batches, where each is converted.
+
+    An error does not end it, as it would end a generator: after one that may pass, the next call goes on. A batch whose
+    conversion raised is kept, and the next call converts it again. The loader's state counts that batch as taken.
+
+    Args:
+        loader: whose batches come.
+        convert: gets a batch, and returns what is handed out.
+        is_endless: whether the next epoch follows where one ends.
+    """
+
+    def __init__(self, loader: Union[Loader, CombinedLoader], convert: Callable[[Any], Any], *, is_endless: bool = False):
+        self._loader = loader
+        self._convert = convert
+        self._is_endless = is_endless
+        self._batches: Any = iter(loader)
+        # Threads may share an iteration: then more than one conversion may have raised.
+        self._kept: deque[Any] = deque()
+
+    def __next__(self) -> Any:
+        batch = self._kept.popleft() if self._kept else self._taken()
+        try:
+            return self._convert(batch)
+        except BaseException:
+            self._kept.append(batch)
+            raise
+
+    def _taken(self) -> Any:
+        while True:
+            try:
+                return next(self._batches)
+            except StopIteration:
+                if not self._is_endless:
+                    raise
+            self._batches = iter(self._loader)
+
+    def close(self) -> None:
+        """Ends the iteration before its end; the loader may then be iterated again."""
+        self._is_endless = False
+        self._kept.clear()
+        self._batches.close()
+
+
+def tuples(loader: Loader) -> BatchIterator:
     """The batches of an iteration as tuples of PyTorch's tensors, in the order of the recipe."""
-    return map(lambda batch: tuple(batch.torch().values()), iter(loader))
+    return BatchIterator(loader, lambda batch: tuple(batch.torch().values()))
 
 
 def epochs(loader: Loader, first: int, end: int) -> Iterator[int]:

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 from torch.utils import data
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from . import Loader
+from . import Batch, Loader
 from .errors import ConfigError, ForkError
-from .sampling import LoaderWrapper
+from .sampling import BatchIterator, LoaderWrapper
 from .torch_batch import TorchBatch
 
 __all__ = ["IterableDataset"]
@@ -72,14 +72,7 @@ class IterableDataset(LoaderWrapper, data.IterableDataset):
             self._check_trainer(skippers)
         self._is_placed = False
         dropped, self._dropped = self._dropped, 0
-        return self._batches(min([dropped, *(one.skip_batches for one in skippers)]) if skippers else 0)
-
-    def _batches(self, dropped: int) -> Iterator[TorchBatch]:
-        for batch in self.loader:
-            # The first one also stands for those that Accelerate drops: nothing is read for them.
-            for _ in range(dropped + 1):
-                yield batch.torch()
-            dropped = 0
+        return _Batches(self.loader, min([dropped, *(one.skip_batches for one in skippers)]) if skippers else 0)
 
     def _check_trainer(self, skippers: list[Any]) -> None:
         """That a Trainer which resumes begins with its own epoch."""
@@ -126,6 +119,21 @@ class IterableDataset(LoaderWrapper, data.IterableDataset):
     def __reduce__(self) -> NoReturn:
         # If workers are not forked, the dataset is sent to them.
         raise ForkError(_IN_WORKER)
+
+
+class _Batches(BatchIterator):
+    """An iteration whose first batch also stands for those that Accelerate drops: nothing is read for them."""
+
+    def __init__(self, loader: Loader, dropped: int):
+        super().__init__(loader, self._to_torch)
+        self._dropped = dropped
+
+    def _to_torch(self, batch: Batch) -> TorchBatch:
+        tensors = batch.torch()
+        if self._dropped > 0:
+            self._dropped -= 1
+            self._kept.append(batch)
+        return tensors
 
 
 def _frames() -> Iterator[FrameType]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from .. import Loader, fp8
 from ..distributed import process_group, topology
 from ..errors import StateError
+from ..sampling import BatchIterator
 from .augment import DINOAugConfig, recipe_for, warn_of_unknown
 from .batch import DINOBatch, Splitter
 from .specs import (
@@ -116,7 +117,7 @@ class DINODataLoader:
             self._is_done = False
             return iter(())
         self._resumed_epoch = None
-        return map(self._split, self.loader)
+        return BatchIterator(self.loader, self._split)
 
     def __len__(self) -> int:
         """Steps of an epoch, the same on every rank."""

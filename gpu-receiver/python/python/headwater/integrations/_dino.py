@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import torch
 
 from .. import Loader
 from ..distributed import process_group
-from ..sampling import DataLoaderWrapper
+from ..sampling import BatchIterator, DataLoaderWrapper
 from ._dino_recipe import masks, recipe, settings_of
 from ._opening import refuse, source
 
@@ -99,9 +98,7 @@ class DINOBatches(DataLoaderWrapper):
             loader.seek(*divmod(first_step, len(loader)))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        # Unlike a generator, it can be asked again after an error that may pass.
-        iterations = itertools.repeat(self.loader) if self._is_infinite else (self.loader,)
-        return map(collated, itertools.chain.from_iterable(iterations))
+        return BatchIterator(self.loader, collated, is_endless=self._is_infinite)
 
 
 def collated(batch: Any) -> dict[str, Any]:

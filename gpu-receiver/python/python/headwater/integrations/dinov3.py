@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from .. import CombinedLoader
 from ..errors import ConfigError
+from ..sampling import BatchIterator
 from ._dino import DINOBatches, Images, collated, images, open_batches
 from ._opening import refuse
 
@@ -107,7 +108,7 @@ class CombinedDataLoader:
             self.loader.seek(first_step)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return map(collated, self.loader)
+        return BatchIterator(self.loader, collated)
 
     @property
     def step(self) -> int:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from .. import Loader
 from ..errors import ConfigError
+from ..sampling import BatchIterator
 
 try:
     from dlio_benchmark.data_loader.base_data_loader import BaseDataLoader
@@ -75,9 +76,13 @@ class HeadwaterLoader(BaseDataLoader):
         """The batches of an epoch, each as soon as it is there. DLIO iterates over it once per epoch."""
         if self._loader is None:
             raise ConfigError("HeadwaterLoader has not been opened: call `read()` first")
+        return _Epoch(self._loader, self._converted, self._count_epoch)
+
+    def _converted(self, batch: Any) -> Any:
         as_torch = str(self._args.framework) == "pytorch"
-        for batch in self._loader:
-            yield self._shaped(lambda name, batch=batch: batch[name].torch() if as_torch else batch[name].numpy())
+        return self._shaped(lambda name: batch[name].torch() if as_torch else batch[name].numpy())
+
+    def _count_epoch(self) -> None:
         self.epoch_number += 1
 
     def finalize(self) -> None:
@@ -182,3 +187,24 @@ class HeadwaterLoader(BaseDataLoader):
             return tensor("image_bytes"), tensor("image_sizes")
         side = int(self._args.dimension)
         return tensor("image_bytes").reshape(-1, side, side)
+
+
+class _Epoch(BatchIterator):
+    """The batches of an epoch, whose end is counted once."""
+
+    def __init__(self, loader: Loader, convert: Callable[[Any], Any], on_end: Callable[[], None]):
+        super().__init__(loader, convert)
+        self._on_end: Callable[[], None] | None = on_end
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            if self._on_end is not None:
+                self._on_end()
+                self._on_end = None
+            raise
+
+    def close(self) -> None:
+        self._on_end = None
+        super().close()

@@ -14,7 +14,7 @@ from typing import Any, Optional
 import torch
 
 from .. import Loader, recipe_from
-from ..sampling import DataLoaderWrapper, Dataset, Sampler
+from ..sampling import BatchIterator, DataLoaderWrapper, Dataset, Sampler
 from ._opening import is_on_cluster, refuse, source
 
 __all__ = ["make_imagenet1k"]
@@ -86,10 +86,12 @@ class IJEPALoader(DataLoaderWrapper):
         self._has_masks = has_masks
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self.loader:
-            tensors = batch.torch()
-            data = [tensors["images"], tensors["labels"]]
-            yield (data, _apart(tensors["masks_enc"]), _apart(tensors["masks_pred"])) if self._has_masks else data
+        return BatchIterator(self.loader, self._collated)
+
+    def _collated(self, batch: Any) -> Any:
+        tensors = batch.torch()
+        data = [tensors["images"], tensors["labels"]]
+        return (data, _apart(tensors["masks_enc"]), _apart(tensors["masks_pred"])) if self._has_masks else data
 
 
 def _apart(masks: torch.Tensor) -> list[torch.Tensor]:

@@ -19,7 +19,7 @@ import torch
 
 from .. import Loader
 from ..errors import ConfigError
-from ..sampling import DataLoaderWrapper
+from ..sampling import BatchIterator, DataLoaderWrapper
 from ._lightly_views import recipe, views_of
 from ._opening import is_on_cluster, refuse, source
 
@@ -184,8 +184,7 @@ class _Batches(DataLoaderWrapper):
         return self._loader
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        # Unlike a generator, it can be asked again after an error that may pass.
-        return map(self._collated, iter(self.loader))
+        return BatchIterator(self.loader, self._collated)
 
     def _collated(self, batch: Any) -> dict[str, Any]:
         return views_of(batch, self._tensors, self._geometries)

@@ -15,7 +15,7 @@ import torch
 
 from .. import Loader, recipe_from
 from ..errors import ConfigError
-from ..sampling import DataLoaderWrapper
+from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import refuse, source
 
 __all__ = ["DataLoader"]
@@ -67,8 +67,7 @@ class DataLoader(DataLoaderWrapper):
             self._check_samples(folder)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        # Unlike a generator, it can be asked again after an error that may pass.
-        return map(_pair, iter(self.loader))
+        return BatchIterator(self.loader, _pair)
 
     def _check_samples(self, folder: Any) -> None:
         """That images and the numbers of classes are those of the folder, as torchvision has read it."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import struct
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
@@ -18,7 +19,7 @@ import torch
 
 from .. import Loader, recipe_from
 from ..errors import ConfigError
-from ..sampling import LoaderWrapper
+from ..sampling import BatchIterator, LoaderWrapper
 from ._clip_tokens import Tokens
 from ._opening import is_on_cluster, refuse, source
 
@@ -103,8 +104,7 @@ class _Batches(LoaderWrapper):
         self._seed = loader.config["seed"]
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        # Unlike a generator, it can be asked again after an error that may pass.
-        return map(self._pair, iter(self.loader))
+        return BatchIterator(self.loader, self._pair)
 
     def _pair(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         tensors = batch.torch()
@@ -181,16 +181,33 @@ def _train(args: Any, preprocess: Any, captions: _Captions, options: dict[str, A
     source = _source(args, args.train_data, "--train-data", options)
     rank, world_size = (args.rank, args.world_size) if args.distributed else (0, 1)
     keywords: dict[str, Any] = {"rank": rank, "world_size": world_size, "seed": args.seed, "label_field": ""}
-    samples = args.train_num_samples or _listed(args.train_data)
+    is_filtered = bool(options.get("filters"))
+    if args.train_num_samples and is_filtered and "epoch_end" not in options:
+        remedy = 'leave it out, or give the length of an epoch as `epoch_end={"steps": N}`'
+        refuse(f"--train-num-samples {args.train_num_samples}` with `filters", "open_clip", remedy)
+    # The files beside the shards count all samples.
+    listed = None if args.train_num_samples or is_filtered or is_on_cluster(options) else _listed(args.train_data)
+    samples = args.train_num_samples or listed
+    epoch: dict[str, Any] = {}
     if samples:
         # As open_clip rounds: some samples come twice where the last batch would not be full.
-        keywords["epoch_end"] = {"steps": math.ceil(samples / (args.batch_size * world_size))}
+        epoch["epoch_end"] = {"steps": math.ceil(samples / (args.batch_size * world_size))}
     accumulated = getattr(args, "accum_freq", 1)
     if accumulated > 1:
         # The training keeps this number of batches.
         keywords["slots_max"] = options.get("window_batches", _WINDOW) + _SPARE + accumulated
     recipe = _recipe(preprocess, captions)
-    loader = Loader(**{**source, "recipe": recipe, "batch_size": args.batch_size, **keywords, **options})
+    keywords = {**source, "recipe": recipe, "batch_size": args.batch_size, **keywords}
+    loader = Loader(**{**keywords, **epoch, **options})
+    here = len(loader.dataset)
+    if listed and here < listed and "epoch_end" not in options:
+        # The configuration's `[[filter]]` leaves some out.
+        loader.close()
+        warnings.warn(
+            f"`--train-data` has {here} samples here, and {listed} by `sizes.json` or `__len__`: an epoch has the full batches of those that are here",
+            stacklevel=3,
+        )
+        loader = Loader(**{**keywords, **options})
     return _Batches(loader, captions, world_size)
 
 

@@ -18,7 +18,7 @@ import torch
 from .. import Loader
 from ..errors import ConfigError
 from ..mixing import mix, soft_labels
-from ..sampling import DataLoaderWrapper
+from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import is_on_cluster, source
 from ._timm_recipe import check_unsupported, eval_recipe, refuse, sides, train_recipe
 
@@ -144,8 +144,7 @@ class TimmLoader(DataLoaderWrapper):
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         if not self._is_training:
             self.loader.set_epoch(0)
-        # Unlike a generator, it can be asked again after an error that may pass.
-        return map(self._pair, iter(self.loader))
+        return BatchIterator(self.loader, self._pair)
 
     def _pair(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         batch = batch.to(self._device, non_blocking=True)

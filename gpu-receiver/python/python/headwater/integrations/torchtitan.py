@@ -21,7 +21,7 @@ import torch
 
 from .. import Loader
 from ..errors import ConfigError
-from ..sampling import LoaderWrapper
+from ..sampling import BatchIterator, LoaderWrapper
 from ._opening import is_on_cluster, refuse, source
 
 _Settings: Any
@@ -110,10 +110,8 @@ class FluxDataLoader(LoaderWrapper, BaseDataLoader):
         self._config = config
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
-        # Unlike a generator, it can be asked again after an error that may pass.
-        iterations = itertools.repeat(self.loader) if self._config.infinite else (self.loader,)
         timesteps = itertools.cycle(_TIMESTEPS) if self._config.generate_timesteps else None
-        return map(lambda batch: self._collated(batch, timesteps), itertools.chain.from_iterable(iterations))
+        return BatchIterator(self.loader, lambda batch: self._collated(batch, timesteps), is_endless=self._config.infinite)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the next batch, as one text: a checkpoint of torch's may have other ranks then."""
