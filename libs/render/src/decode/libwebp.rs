@@ -48,20 +48,45 @@ pub(super) fn decode(
     header: Header,
     pixels: &mut [u8],
 ) -> Result<(), DecodeFailure> {
-    let stride = 3 * header.width as usize;
-    assert_eq!(pixels.len(), stride * header.height as usize, "bytes of {header:?}");
+    let bytes = 3 * header.width as usize * header.height as usize;
+    assert_eq!(pixels.len(), bytes, "bytes of {header:?}");
+    decode_window(encoded, Window { width: header.width, is_corner: false }, pixels)
+}
+
+/// Decodes the first pixel of an image that is not animated, for the verdict on what comes before the pixels.
+pub(super) fn decode_corner(encoded: &[u8]) -> Result<(), DecodeFailure> {
+    decode_window(encoded, Window { width: 1, is_corner: true }, &mut [0; 3])
+}
+
+/// Which pixels of an image are decoded.
+struct Window {
+    width: u32,
+    /// Only the first pixel; otherwise all.
+    is_corner: bool,
+}
+
+/// Decodes a window of an image that is not animated.
+fn decode_window(
+    encoded: &[u8],
+    Window { width, is_corner }: Window,
+    pixels: &mut [u8],
+) -> Result<(), DecodeFailure> {
     let mut config = WebPDecoderConfig::new().map_err(|()| DecodeFailure::Passing {
         reason: "libwebp has another version than its header".into(),
     })?;
+    if is_corner {
+        config.options.use_cropping = 1;
+        (config.options.crop_width, config.options.crop_height) = (1, 1);
+    }
     config.output.colorspace = WEBP_CSP_MODE::MODE_RGB;
     config.output.is_external_memory = 1;
-    let stride = i32::try_from(stride).map_err(|_| DecodeError::corrupt("its width"))?;
+    let stride = i32::try_from(3 * width).map_err(|_| DecodeError::corrupt("its width"))?;
     let size = pixels.len();
     config.output.u = WebPDecBuffer__bindgen_ty_1 {
         RGBA: WebPRGBABuffer { rgba: pixels.as_mut_ptr(), stride, size },
     };
     // SAFETY: it reads as many bytes as it is given. It writes to the memory of the caller's pixels, no more than `size` bytes,
-    // and refuses an image that has another size than these hold. It keeps none of the pointers, and has no memory of its own
+    // and refuses a window that has another size than these hold. It keeps none of the pointers, and has no memory of its own
     // once it is back, as the output is not its own.
     checked(unsafe { WebPDecode(encoded.as_ptr(), encoded.len(), &raw mut config) })
 }

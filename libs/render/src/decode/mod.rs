@@ -4,6 +4,7 @@
 //! as in the reference, and EXIF's orientation only where a recipe asks for it. Sizes are checked against
 //! [`DecodeLimits`] before memory is taken.
 
+mod alpha;
 mod bmp;
 mod cmyk;
 mod decoded_cache;

@@ -2,6 +2,7 @@
 
 use headwater_core::draw::{CropBox, Extent};
 
+use super::alpha;
 use super::libwebp::{self, Header};
 use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, admit};
 
@@ -53,7 +54,8 @@ fn read(
     canvas: &mut Canvas<'_>,
 ) -> Result<(), DecodeFailure> {
     let len = 3 * window.width as usize * window.height as usize;
-    libwebp::decode(encoded, header, canvas.channels(len))?;
+    libwebp::decode(encoded, header, canvas.channels(len))
+        .map_err(|failure| alpha::verdict(failure, encoded, header))?;
     if window.extent() == canvas.image.extent() {
         canvas.split(window);
     } else {
@@ -90,13 +92,17 @@ impl<'a> FirstFrame<'a> {
 
     /// As a file of its own.
     fn as_file(&self) -> Vec<u8> {
-        let Self { name, held, .. } = self;
-        let padding: &[u8] = if held.len() % 2 == 1 { &[0] } else { &[] };
-        let len = held.len() as u32;
-        let all = 4 + CHUNK_HEAD_BYTES as u32 + len + padding.len() as u32;
-        let (all, len) = (all.to_le_bytes(), len.to_le_bytes());
-        [b"RIFF", &all[..], b"WEBP", *name, &len, held, padding].concat()
+        let padding: &[u8] = if self.held.len() % 2 == 1 { &[0] } else { &[] };
+        file(self.name, self.held, padding)
     }
+}
+
+/// A file of one chunk.
+pub(super) fn file(name: &[u8; 4], held: &[u8], padding: &[u8]) -> Vec<u8> {
+    let len = held.len() as u32;
+    let all = 4 + CHUNK_HEAD_BYTES as u32 + len + padding.len() as u32;
+    let (all, len) = (all.to_le_bytes(), len.to_le_bytes());
+    [b"RIFF", &all[..], b"WEBP", name, &len, held, padding].concat()
 }
 
 /// Chunks in a row: the name, and what each holds.

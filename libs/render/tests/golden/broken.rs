@@ -215,3 +215,75 @@ fn a_webp_that_is_cut_is_truncated() {
         }
     }
 }
+
+/// A lossy WebP, cut at its alpha: what is before that chunk, what it holds, and what is behind.
+fn cut_at_alpha() -> [Vec<u8>; 3] {
+    let whole = bytes("decode/clear-lossy.webp");
+    let at = whole.windows(4).position(|name| name == b"ALPH").expect("alpha");
+    let len = u32::from_le_bytes(*whole[at + 4..].first_chunk().expect("its length")) as usize;
+    let [start, end] = [at + 8, at + 8 + len];
+    [whole[..at].to_vec(), whole[start..end].to_vec(), whole[end + len % 2..].to_vec()]
+}
+
+/// The same file with other alpha.
+fn with_alpha(alpha: &[u8]) -> Vec<u8> {
+    let [before, _, behind] = cut_at_alpha();
+    let len = (alpha.len() as u32).to_le_bytes();
+    let padding = &[0][..alpha.len() % 2];
+    let mut file = [&before, &b"ALPH"[..], &len, alpha, padding, &behind].concat();
+    let len = file.len() as u32 - 8;
+    file[4..8].copy_from_slice(&len.to_le_bytes());
+    file
+}
+
+/// Two bits each, from the lowest: compression, filter, pre-processing, reserved. Pillow refuses the same ones.
+#[test]
+fn alpha_that_libwebp_refuses_is_a_verdict_whatever_its_first_byte() {
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    let opaque = decoder.decode(&bytes("decode/clear-lossy.webp")).expect("an image");
+    let opaque = opaque.pixels().to_vec();
+    let [_, compressed, _] = cut_at_alpha();
+    let raw = vec![0; 1 + 32 * 24];
+    for (compression, alpha) in [(0, raw), (1, compressed)] {
+        let mut read = 0;
+        for first in 0..=u8::MAX {
+            let encoded = with_alpha(&[&[first], &alpha[1..]].concat());
+            let [is, _, before, reserved] = [0, 2, 4, 6].map(|from| first >> from & 3);
+            // Zeros are no lossless image, and the compressed bytes are fewer than the pixels.
+            if is == compression && before <= 1 && reserved == 0 {
+                let image = decoder.decode(&encoded).expect("an image").pixels();
+                assert!(image[..] == opaque[..], "first byte {first}");
+                read += 1;
+            } else {
+                let error = refusal(&encoded, DecodeLimits::default());
+                assert_eq!(error.kind(), DecodeErrorKind::Corrupt, "first byte {first}: {error}");
+            }
+        }
+        assert_eq!(read, 8, "compression {compression}");
+    }
+}
+
+#[test]
+fn short_or_damaged_alpha_is_a_verdict() {
+    let [_, compressed, _] = cut_at_alpha();
+    let raw = vec![0; 1 + 32 * 24];
+    for alpha in [&raw, &compressed] {
+        for len in 0..alpha.len() {
+            let error = refusal(&with_alpha(&alpha[..len]), DecodeLimits::default());
+            assert_eq!(error.kind(), DecodeErrorKind::Corrupt, "{len} of {} bytes", alpha.len());
+        }
+    }
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    let mut refused = 0;
+    for bit in 8..8 * compressed.len() {
+        let mut changed = compressed.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        match decoder.decode(&with_alpha(&changed)) {
+            Ok(_) => {}
+            Err(DecodeFailure::Bytes(_)) => refused += 1,
+            Err(DecodeFailure::Passing { reason }) => panic!("bit {bit}: {reason}"),
+        }
+    }
+    assert!(refused > 100, "{refused}");
+    decoder.decode(&with_alpha(&compressed)).expect("the decoder is as good as new");
+}

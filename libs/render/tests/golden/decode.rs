@@ -58,7 +58,7 @@ fn a_png_has_pillows_pixels() {
 
 #[test]
 fn a_webp_has_pillows_pixels() {
-    equals_pillow(".webp", 7);
+    equals_pillow(".webp", 8);
 }
 
 #[test]
