@@ -1,4 +1,4 @@
-"""Keywords of PyTorch's DataLoader, torchvision, DALI and LitData, and what a `headwater.Loader` has for them."""
+"""Keywords of other loaders, translated into those of a `headwater.Loader`. `_words` says in words what each of them means."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
+from ._words import REFUSED
 from .errors import ConfigError
 
 __all__ = ["ACCEPTED", "REFUSED", "located", "translate"]
@@ -151,46 +152,4 @@ ACCEPTED: dict[str, Callable[[str, Any, bool], Keywords]] = {
     "img_size": _same("image_size"),
     "crop_size": _same("image_size"),
     "scale": _same("crop_scale"),
-}
-_RECIPE = (
-    "operations on images are in `recipe`, the name of a preset or a dict; `recipe=headwater.recipe_from(transform)` takes "
-    "torchvision's"
-)
-_BATCHES = "batches are made by the recipe, as tensors: change `batch.torch()` in the loop"
-_FIRST = "give the path, pattern or URL as the first argument"
-REFUSED: dict[str, str] = {
-    # PyTorch's DataLoader.
-    "dataset": f"{_FIRST}, or the names of a cluster's datasets by `datasets`",
-    "sampler": "the numbers of the samples, in order, are `order=`: `order=list(sampler)` for a sequence that is the same each epoch",
-    "batch_sampler": "`order=` takes the numbers of the samples in order, and `order_groups=` what may share a batch (docs/order.md)",
-    "collate_fn": _BATCHES,
-    "generator": "`seed` is what all randomness follows from",
-    "worker_init_fn": "there are no worker processes of yours: a function of your own is an operation (docs/own-python.md)",
-    "multiprocessing_context": "there are no worker processes of yours: leave it out",
-    "pin_memory_device": '`device="cuda:0"` hands batches out on that GPU',
-    "in_order": "batches come in order: leave it out",
-    # torchvision.
-    "root": _FIRST,
-    "transform": _RECIPE,
-    "transforms": _RECIPE,
-    "target_transform": "labels come as the data have them: change `batch.labels.torch()` in the loop",
-    "loader": f"images are decoded by the recipe: {_RECIPE}",
-    "is_valid_file": "leave files out by a list of paths, or by `order=` the numbers of the samples",
-    "train": f"{_FIRST}: that of the split",
-    "split": f"{_FIRST}: that of the split",
-    "download": f"{_FIRST}; nothing is downloaded in advance",
-    # DALI.
-    "device_id": '`device="cuda:0"` hands batches out on that GPU',
-    "file_root": _FIRST,
-    "file_list": _FIRST,
-    "initial_fill": "`shuffle_block` is how many shards are mixed",
-    # LitData, and Mosaic Streaming.
-    "input_dir": _FIRST,
-    "item_loader": _FIRST,
-    "max_cache_size": "`storage.cache` in headwater.toml has the folders of a storage node's cache",
-    "local": _FIRST,
-    "remote": _FIRST,
-    "shuffle_seed": "`seed` is what all randomness follows from",
-    "predownload": "`window_batches` is how many batches are made in advance",
-    "num_canonical_nodes": "the order does not depend on the number of nodes: leave it out",
 }

@@ -10,13 +10,15 @@ from typing import Any, Optional
 
 from ..errors import ConfigError
 
+# docs/keywords.md is made from these two tables and the fields of LoaderConfig.
+_OTHER_NAMES: Mapping[str, str] = {"dali_gpu_queue": "the batches that are made in advance, `window_batches`"}
 # Fields of LoaderConfig without an effect here, and what to use in their place.
 _REPLACED: Mapping[str, str] = {
     "node_shm_gb": 'set `storage.cache` = [{ dir = "/dev/shm", bytes = .. }], the cache of a storage node',
     "shard_prefetch_window": "set `storage.shard_prefetch_window`",
     "shard_timeout_s": "set `storage.cache_timeout_ms`",
     "shard_extraction_workers": "set `storage.readers`",
-    "dali_cpu_queue": "`dali_gpu_queue` is the number of batches that are made ahead",
+    "dali_cpu_queue": "`dali_gpu_queue` is the number of batches that are made in advance",
     "dali_num_threads": "set `augment.threads` of the workers",
     "hw_decoder_load": "set `decoder` = \"nvjpeg\" and `hw_decoder_load` in a `recipe()` of your own",
     "shuffle_buffer": "give the loader the keyword `shuffle_block`, the number of shards that are mixed",
