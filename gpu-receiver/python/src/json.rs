@@ -2,9 +2,11 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyString, PyTuple, PyType};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::errors::ConfigError;
 
 /// PyTorch's and NumPy's names of the element types that a recipe can have.
 const DTYPES: [(&str, &str); 7] = [
@@ -19,6 +21,9 @@ const DTYPES: [(&str, &str); 7] = [
 
 /// Lists within lists, as deep as data may be that hold numbers which JSON does not have.
 const DEPTH_MAX: usize = 200;
+
+/// How serde_json begins its error on a whole number that no float can be.
+const OUT_OF_RANGE: &str = "number out of range";
 
 /// Dictionaries, lists, strings and numbers; also paths, PyTorch's dtypes, and whatever has `__index__` or
 /// `__float__`, such as NumPy's numbers. Numbers that JSON does not have become their names: `"nan"`, `"inf"`, `"-inf"`.
@@ -38,7 +43,12 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
         text => text,
     };
     let text: String = text?.extract()?;
-    serde_json::from_str(&text).map_err(|error| PyTypeError::new_err(error.to_string()))
+    serde_json::from_str(&text).map_err(|error| match error.to_string() {
+        large if large.starts_with(OUT_OF_RANGE) => {
+            ConfigError::new_err("a number is beyond 1.8e308: give a smaller one")
+        }
+        other => PyTypeError::new_err(other),
+    })
 }
 
 /// The same data, with names in place of numbers that JSON does not have.
@@ -111,8 +121,17 @@ fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         return object.getattr("value");
     }
     let axes = object.getattr("ndim").and_then(|axes| axes.extract::<u32>());
-    if axes.is_ok_and(|axes| axes > 0) {
-        return object.call_method0("tolist");
+    match axes {
+        Ok(1..) => return object.call_method0("tolist"),
+        // NumPy's and PyTorch's truth values can be numbers, and are not meant so.
+        Ok(0) => {
+            if let Ok(item) = object.call_method0("item")
+                && item.is_instance_of::<PyBool>()
+            {
+                return Ok(item);
+            }
+        }
+        Err(_) => {}
     }
     for (module, function) in [("operator", "index"), ("os", "fspath"), ("builtins", "float")] {
         if let Ok(plain) = object.py().import(module)?.call_method1(function, (object,)) {

@@ -305,7 +305,7 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
             }
             "batch_size" => Setting::typed(&origin, "receiver.batch_samples", value),
             "curriculum" => Setting::typed(&origin, "curriculum", value),
-            FILTERS => Setting::typed(&origin, "filter", value),
+            FILTERS => Setting::typed(&origin, "filter", bounded(value)?),
             key if link_keys().any(|known| known == key) => {
                 Setting::typed(&origin, &format!("links.{key}"), value)
             }
@@ -313,6 +313,23 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
         });
     }
     Ok(settings)
+}
+
+/// Filters whose bounds are numbers that a configuration can have. Python's others have become their names.
+fn bounded(filters: Value) -> Result<Value, ConfigError> {
+    for (number, filter) in filters.as_array().into_iter().flatten().enumerate() {
+        for key in ["min", "max"] {
+            let remedy = match filter.get(key).and_then(Value::as_str) {
+                Some("inf" | "-inf") => "leave out a bound that no value reaches",
+                Some("nan") => "give a number",
+                _ => continue,
+            };
+            let name = filter[key].as_str().unwrap_or_default();
+            let fault = format!("`{FILTERS}[{number}].{key}` is {name}: {remedy}");
+            return Err(ConfigError::Keyword(fault));
+        }
+    }
+    Ok(filters)
 }
 
 fn receiver_keys() -> impl Iterator<Item = &'static str> {

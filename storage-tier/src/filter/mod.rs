@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::StorageError;
 pub(crate) use decide::Filtering;
 
+/// Beyond it, a bound that a file or a keyword gives may have become another whole number.
+const EXACT_BELOW: f64 = (1_u64 << 53) as f64;
 /// Conditions of one dataset.
 const FILTERS_MAX: usize = 64;
 
@@ -143,8 +145,14 @@ impl FilterConfig {
         if self.min.is_none() && self.max.is_none() {
             return fault("filter.kind", &kind, "give `min`, `max` or both");
         }
-        if let Some((key, value)) = given.find(|(_, value)| value.is_nan()) {
+        if let Some((key, value)) = given.clone().find(|(_, value)| value.is_nan()) {
             return fault(key, &value, "must be a number");
+        }
+        let is_large = |value: f64| value.is_finite() && value.abs() >= EXACT_BELOW;
+        if let Some((key, value)) = given.find(|(_, value)| is_large(*value)) {
+            let remedy = "values are compared as 64-bit floats, in which whole numbers are exact below 2^53 only: \
+                          give a bound within";
+            return fault(key, &value, remedy);
         }
         let (min, max) = self.range();
         if min > max {
@@ -257,6 +265,8 @@ mod tests {
             ("filter.kind", FilterConfig { min: None, ..filter(FilterKind::Width) }),
             ("filter.min", FilterConfig { max: Some(0.5), ..filter(FilterKind::Width) }),
             ("filter.min", FilterConfig { min: Some(f64::NAN), ..filter(FilterKind::Width) }),
+            ("filter.min", FilterConfig { min: Some(EXACT_BELOW), ..number.clone() }),
+            ("filter.max", FilterConfig { max: Some(1e300), ..number.clone() }),
             ("filter.min", filter(FilterKind::Present)),
             ("filter.max", FilterConfig { max: Some(1.0), ..FilterConfig::default() }),
             ("filter.field", FilterConfig { field: "a | b".into(), ..filter(FilterKind::Bytes) }),

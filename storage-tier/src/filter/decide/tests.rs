@@ -98,6 +98,59 @@ fn samples_stay_that_meet_all_filters_and_each_filter_counts_what_it_left_out() 
     }
 }
 
+/// A TIFF of 4 columns and 3 rows, gray, to be seen turned by a quarter.
+fn turned_tiff() -> Vec<u8> {
+    let tags: [(u16, u16, u32); 10] = [
+        (256, 3, 4),   // ImageWidth
+        (257, 3, 3),   // ImageLength
+        (258, 3, 8),   // BitsPerSample
+        (259, 3, 1),   // Compression: none
+        (262, 3, 1),   // PhotometricInterpretation: black is zero
+        (273, 4, 134), // StripOffsets
+        (274, 3, 6),   // Orientation
+        (277, 3, 1),   // SamplesPerPixel
+        (278, 3, 3),   // RowsPerStrip
+        (279, 4, 12),  // StripByteCounts
+    ];
+    let mut file = b"II*\0\x08\0\0\0".to_vec();
+    file.extend((tags.len() as u16).to_le_bytes());
+    for (tag, kind, value) in tags {
+        file.extend([tag, kind].map(u16::to_le_bytes).concat());
+        file.extend([1, value].map(u32::to_le_bytes).concat());
+    }
+    file.extend([0; 4]);
+    assert_eq!(file.len(), 134);
+    file.extend(0..12);
+    file
+}
+
+#[test]
+fn sizes_are_those_of_stored_images_and_only_a_tiff_counts_as_it_is_turned() {
+    let folder = tempfile::tempdir().unwrap();
+    let photo =
+        std::fs::read(data("../../libs/render/tests/fixtures/views/chelsea.jpg").path).unwrap();
+    // `Exif`, and the directory of the TIFF, whose tag 274 says that it is turned.
+    let tiff = turned_tiff();
+    let mut turned = photo[..2].to_vec();
+    turned.extend([0xff, 0xe1]);
+    turned.extend((2 + 6 + tiff.len() as u16).to_be_bytes());
+    turned.extend(b"Exif\0\0".iter().chain(&tiff).chain(&photo[2..]));
+    let members: [(&str, &[u8]); 3] = [("0.jpg", &photo), ("1.jpg", &turned), ("2.tiff", &tiff)];
+    let place = tar_of(&folder.path().join("turned.tar"), &members);
+    for (kind, least, most, stay) in [
+        (FilterKind::Width, 40.0, 40.0, "01"),
+        (FilterKind::Height, 23.0, 23.0, "01"),
+        (FilterKind::Width, 3.0, 3.0, "2"),
+        (FilterKind::Height, 4.0, 4.0, "2"),
+        (FilterKind::Aspect, 0.0, 0.99, "2"),
+    ] {
+        let filters = [filter(kind, "jpg|tiff", least, most)];
+        let positions = decided(&tar_format(), &place, &filters);
+        let keys = staying(&tar_format(), &place, &positions).concat();
+        assert_eq!(keys, stay, "{filters:?}");
+    }
+}
+
 /// What a filter asks of a field has the same answer in both: read in place, or unpacked.
 #[test]
 fn samples_that_are_unpacked_are_judged_as_those_in_place() {
