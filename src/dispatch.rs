@@ -36,6 +36,9 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     if cli.check_config {
         loaded.warnings().iter().for_each(|warning| eprintln!("headwater: {warning}"));
         loaded.config.validate()?;
+        if !loaded.config.dataset.is_empty() {
+            loaded.check_filters()?;
+        }
         println!("the configuration is usable");
         return Ok(());
     }

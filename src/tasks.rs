@@ -79,14 +79,14 @@ impl Verb {
                 .sets(flags.settings())
                 .needs(Shards),
             Verb::Receive(flags) => Task::new(|it, screen| {
-                check_rank(&it)?;
+                check_receiver(&it)?;
                 receive::run(&it.config, flags, screen)
             })
             .sets(flags.settings())
             .needs(Names)
             .serves(),
             Verb::Publish(flags) => Task::new(|it, _| {
-                check_rank(&it)?;
+                check_receiver(&it)?;
                 publish::run(&it.config)
             })
             .sets(flags.settings())
@@ -120,8 +120,9 @@ impl Verb {
     }
 }
 
-/// Checks that it is clear which rank this process is.
-fn check_rank(loaded: &Loaded) -> Result<()> {
+/// Checks that it is clear which rank this process is, and that it has no filters that nobody looks at.
+fn check_receiver(loaded: &Loaded) -> Result<()> {
+    loaded.check_filters()?;
     loaded.check_rank()?.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(())
 }

@@ -395,6 +395,27 @@ fn no_dataset_is_refused_with_how_to_give_one() {
     refused(&ended, &["[storage]", "[[filter]]"]);
 }
 
+/// Nobody would go by them: a receiver takes what storage nodes serve.
+#[test]
+fn filters_of_a_receiver_are_refused_unless_storage_nodes_may_read_them() {
+    let filter = "[{kind = 'width', min = 9}]";
+    let env = [("HEADWATER_FILTER", filter)];
+    let folder = tempfile::tempdir().expect("a folder");
+    for verb in ["receive", "publish"] {
+        let ended = run_in(folder.path(), &env, &["--set", "dataset=[{name='d'}]", verb]);
+        refused(&ended, &["HEADWATER_FILTER", "`[[filter]]` goes with shards", "storage nodes"]);
+    }
+    let file = |text: &str| std::fs::write(folder.path().join("headwater.toml"), text);
+    let check = || run_in(folder.path(), &[], &["--check-config"]);
+    file("dataset = [{name = 'd'}]\nfilter = [{kind = 'width', min = 9}]").expect("a file");
+    refused(&check(), &["headwater.toml", "`[[filter]]` goes with shards"]);
+    file("filter = [{kind = 'width', min = 9}]").expect("a file");
+    assert_eq!(check().code, Some(0));
+    // Wherever the shards are.
+    file("filter = [{kind = 'width'}]").expect("a file");
+    refused(&check(), &["filter.kind", "give `min`, `max` or both"]);
+}
+
 #[test]
 fn wrong_usage_is_told_apart_from_failure() {
     for args in [&[][..], &["nonsense"], &["run", "--workers", "many"], &["--set", "x", "config"]] {

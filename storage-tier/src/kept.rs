@@ -7,6 +7,7 @@
 mod entries;
 mod places;
 mod positions;
+mod stale;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

@@ -7,10 +7,12 @@ use headwater_storage::{
     CacheLevel, DatasetConfig, FilterConfig, FilterKind, Inspector, JpegEntries, NodeCacheConfig,
     StorageConfig,
 };
-use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
+use headwater_storage_client::{
+    BytesRead, Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient,
+};
 
 use crate::support::counted::Counts;
-use crate::support::{Node, client_config, config};
+use crate::support::{Node, client_config, config, shard};
 
 const SERVED: &str = "headwater_storage_served_jpegs_total";
 const REFUSED: &str = "headwater_storage_entries_refused_total";
@@ -68,23 +70,62 @@ fn shown(samples: &[EncodedSample]) -> Vec<(String, Vec<Shown>)> {
     samples.iter().map(sample).collect()
 }
 
-/// Checks that a client gets exactly those of `all` that a filter leaves: over gRPC, and from files without gRPC.
-async fn check(node: &Node, all: &[EncodedSample]) -> usize {
-    let (client, over_grpc) = dataset(node, LocalFiles::Off).await;
-    let samples = shown(&read_all(&over_grpc).await);
-    assert_eq!(client.bytes_read().file, 0);
-    let all = shown(all);
-    let amiss = samples.iter().filter(|sample| !all.contains(sample)).count();
-    assert!(
-        samples.len() < all.len() && amiss == 0,
-        "{} of {}, {amiss} amiss",
-        samples.len(),
-        all.len()
-    );
-    let (client, by_file) = dataset(node, LocalFiles::Auto).await;
-    assert_eq!(shown(&read_all(&by_file).await), samples);
-    assert!(client.bytes_read().grpc == 0 && client.bytes_read().file > 0);
-    samples.len()
+/// A field of a sample as a number.
+fn number(sample: &EncodedSample, name: &str) -> f64 {
+    let field = sample.fields().find(|field| field.name == name).expect(name);
+    let text = std::str::from_utf8(&field.data).expect("a text");
+    text.trim().parse().unwrap_or_else(|_| panic!("{name} is {text:?}"))
+}
+
+/// Width of the JPEG of a sample, by the bytes of its frame header (ITU-T T.81, B.2.2).
+fn width(sample: &EncodedSample) -> f64 {
+    let jpeg = sample.fields().find(|field| field.name.starts_with("jp")).expect("a JPEG");
+    let (jpeg, mut at) = (&jpeg.data, 2);
+    loop {
+        assert_eq!(jpeg[at], 0xff, "a marker at {at}");
+        let is_frame =
+            matches!(jpeg[at + 1], 0xc0..=0xcf) && ![0xc4, 0xc8, 0xcc].contains(&jpeg[at + 1]);
+        if is_frame {
+            return u16::from_be_bytes([jpeg[at + 7], jpeg[at + 8]]).into();
+        }
+        at += 2 + usize::from(u16::from_be_bytes([jpeg[at + 2], jpeg[at + 3]]));
+    }
+}
+
+/// Checks that a client gets exactly those of `all` that are `meant`, in their order: over gRPC, and from files without gRPC.
+/// Returns how many there are.
+async fn check(
+    node: &Node,
+    all: &[EncodedSample],
+    meant: impl Fn(&EncodedSample) -> bool,
+) -> usize {
+    let (samples, read) = check_samples(node, all, meant).await;
+    assert!(read.grpc == 0 && read.file > 0, "{read:?}");
+    samples
+}
+
+/// As [`check`], wherever the bytes come from: also what a client has read that may read files.
+async fn check_samples(
+    node: &Node,
+    all: &[EncodedSample],
+    meant: impl Fn(&EncodedSample) -> bool,
+) -> (usize, BytesRead) {
+    let expected: Vec<_> = all.iter().filter(|sample| meant(sample)).cloned().collect();
+    assert!((1..all.len()).contains(&expected.len()), "{} of {}", expected.len(), all.len());
+    let keys = |samples: &[EncodedSample]| -> Vec<String> {
+        samples.iter().map(|sample| sample.key.clone()).collect()
+    };
+    let mut read = BytesRead::default();
+    for way in [LocalFiles::Off, LocalFiles::Auto] {
+        let (client, dataset) = dataset(node, way).await;
+        assert_eq!(dataset.manifest().samples(), expected.len() as u64);
+        let samples = read_all(&dataset).await;
+        assert_eq!(keys(&samples), keys(&expected), "{way:?}");
+        assert!(shown(&samples) == shown(&expected), "other fields, {way:?}");
+        read = client.bytes_read();
+        assert!(way == LocalFiles::Auto || read.file == 0);
+    }
+    (expected.len(), read)
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
@@ -111,14 +152,17 @@ async fn entries_of_the_cache_are_shared_by_all_filters() {
     let table = folder.path().join("hub.parquet");
     fs::copy(data("formats/parquet/hub.parquet"), &table).unwrap();
     let packed = StorageConfig { cache, ..config(folder.path(), &[table]) };
-    for (config, few, fewer) in
-        [(in_place, wide(300.0), wide(400.0)), (packed, label(1.0), label(0.0))]
-    {
+    type Meant = fn(&EncodedSample) -> bool;
+    let wider: [(FilterConfig, Meant); 2] =
+        [(wide(300.0), |s| width(s) >= 300.0), (wide(400.0), |s| width(s) >= 400.0)];
+    let fewer: [(FilterConfig, Meant); 2] =
+        [(label(1.0), |s| number(s, "label") <= 1.0), (label(0.0), |s| number(s, "label") <= 0.0)];
+    for (config, [(few, is_few), (fewer, is_fewer)]) in [(in_place, wider), (packed, fewer)] {
         let all = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
         let entries = files_below(&dir);
         assert!(!entries.is_empty());
-        let first = check(&Node::start(with(&config, &[few])), &all).await;
-        let second = check(&Node::start(with(&config, &[fewer])), &all).await;
+        let first = check(&Node::start(with(&config, &[few])), &all, is_few).await;
+        let second = check(&Node::start(with(&config, &[fewer])), &all, is_fewer).await;
         assert!(second < first, "{second} of {first}");
         assert_eq!(files_below(&dir), entries, "nothing was fetched or unpacked again");
     }
@@ -139,7 +183,91 @@ async fn rows_of_a_file_are_read_from_it() {
     let config = StorageConfig { datasets: vec![of], ..config(folder.path(), &[]) };
     let all = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
     assert_eq!(all.len(), 11, "three shards");
-    assert_eq!(check(&Node::start(with(&config, &[label(1.0)])), &all).await, 8);
+    let node = Node::start(with(&config, &[label(1.0)]));
+    assert_eq!(check(&node, &all, |sample| number(sample, "label") <= 1.0).await, 8);
+}
+
+/// The shards before and behind one that is empty have their samples.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_of_which_nothing_stays_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = [0, 1, 2].map(|number| {
+        let path = folder.path().join(format!("{number}.tar"));
+        fs::write(&path, shard(5 * number, 5, 300)).unwrap();
+        path
+    });
+    let config = config(folder.path(), &paths);
+    let all = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
+    // The image of sample `i`, from 0 to 14, has 300 + i bytes.
+    let bytes = |least: f64, most: f64| FilterConfig {
+        kind: FilterKind::Bytes,
+        field: "jpg".to_owned(),
+        min: Some(300.0 + least),
+        max: Some(300.0 + most),
+        ..FilterConfig::default()
+    };
+    let few = |sample: &EncodedSample| [3.0, 4.0].contains(&number(sample, "cls"));
+    let node = Node::start(with(&config, &[bytes(3.0, 4.0)]));
+    check(&node, &all, few).await;
+    let samples = |dataset: Dataset| -> Vec<u32> {
+        dataset.manifest().shards().iter().map(|shard| shard.samples).collect()
+    };
+    assert_eq!(samples(dataset(&node, LocalFiles::Off).await.1), [2, 0, 0]);
+    let cls = FilterConfig {
+        kind: FilterKind::Number,
+        field: "cls|none".to_owned(),
+        min: Some(10.0),
+        ..FilterConfig::default()
+    };
+    let node = Node::start(with(&config, &[cls, bytes(0.0, 11.0)]));
+    check(&node, &all, |sample| [10.0, 11.0].contains(&number(sample, "cls"))).await;
+    assert_eq!(samples(dataset(&node, LocalFiles::Off).await.1), [0, 0, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_in_a_folder_are_read_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = photos(folder.path());
+    let photos = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
+    let top = folder.path().join("images");
+    for (number, sample) in photos.iter().enumerate() {
+        let image = sample.fields().find(|field| field.name == "jpg").expect("a JPEG");
+        let class = top.join(format!("class-{}", number % 2));
+        fs::create_dir_all(&class).unwrap();
+        fs::write(class.join(format!("{}.jpg", sample.key)), &image.data).unwrap();
+    }
+    let of = DatasetConfig {
+        name: "d".to_owned(),
+        shards: vec![top.display().to_string()],
+        shard_samples: 3,
+        ..DatasetConfig::default()
+    };
+    let config = StorageConfig { datasets: vec![of], ..config };
+    let all = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
+    assert_eq!(all.len(), photos.len());
+    let class = FilterConfig {
+        kind: FilterKind::Number,
+        field: "cls".to_owned(),
+        min: Some(1.0),
+        ..FilterConfig::default()
+    };
+    let node = Node::start(with(&config, &[wide(300.0), class]));
+    let meant = |sample: &EncodedSample| width(sample) >= 300.0 && number(sample, "cls") >= 1.0;
+    check_samples(&node, &all, meant).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mds_is_filtered_by_its_columns_whether_it_is_compressed_or_not() {
+    for kind in ["raw", "zstd"] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = data(&format!("formats/mds/{kind}"));
+        let config = config(folder.path(), &[place]);
+        let all = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
+        let labels: Vec<f64> = all.iter().map(|sample| number(sample, "label")).collect();
+        let most = labels.iter().sum::<f64>() / labels.len() as f64;
+        let node = Node::start(with(&config, &[label(most)]));
+        check(&node, &all, |sample| number(sample, "label") <= most).await;
+    }
 }
 
 /// Entry points are of a file and not of what a job takes of it.
@@ -151,7 +279,7 @@ async fn entry_points_serve_all_filters_and_are_made_for_all() {
     let kept = place.keep_entries(false, 2).unwrap().remove(0);
     let all = read_all(&dataset(&Node::start(config.clone()), LocalFiles::Off).await.1).await;
     let node = Node::start(with(&config, &[wide(300.0)]));
-    check(&node, &all).await;
+    check(&node, &all, |sample| width(sample) >= 300.0).await;
     assert!(node.counts.of(SERVED, "yes") > 0 && node.counts.of(REFUSED, "") == 0);
 
     let path = kept.written.unwrap();

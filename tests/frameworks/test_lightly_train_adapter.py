@@ -206,15 +206,17 @@ def test_upstreams_functions_are_in_place_again_after_the_call_and_after_an_erro
     assert own == (common_helpers.get_dataset, train_helpers.get_dataloader, train_helpers.get_trainer)
 
 
-def test_shards_that_upstream_cannot_read_are_trained_on_and_filtered(tmp_path):
+@pytest.mark.parametrize("kind", ["shards", "folder"])
+def test_shards_that_upstream_cannot_read_and_folders_are_filtered(folder, tmp_path, kind):
     found = []
     # A node leaves what it has found beside them.
     shards = str(shutil.copytree(photos.SHARDS, tmp_path / "shards") / "photos-{000000..000003}.tar")
+    data = shards if kind == "shards" else shutil.copytree(folder, tmp_path / "images")
+    filters = [{"kind": "width", "min": 400}]
     with lightly_train_runs.Watched(lambda method, _, batch: found.extend(batch["filename"])):
-        filters = [{"kind": "width", "min": 400}]
-        lightly_train_runs.pretrain("headwater", shards, tmp_path / "out", filters=filters)
+        lightly_train_runs.pretrain("headwater", data, tmp_path / "out", filters=filters)
     sizes = collections.Counter(found)
-    loader = headwater.Loader(shards, recipe="imagenet-eval", batch_size=1, filters=[{"kind": "width", "min": 400}], embedded="threads")
+    loader = headwater.Loader(shards, recipe="imagenet-eval", batch_size=1, filters=filters, embedded="threads")
     left = len(loader.dataset)
     loader.close()
     assert 16 < left < photos.SAMPLES

@@ -88,6 +88,16 @@ def test_awkward_values_come_out_as_they_went_in():
     assert awkward["receiver"].items() <= read["receiver"].items()
 
 
+def test_filters_of_storage_nodes_are_about_the_image_that_receivers_take(program, tmp_path):
+    config = {"filter": [{"kind": "width", "min": 9}], "receiver": {"image_field": "large.jpg", "seed": 3}}
+    texts = files("defaults", "--set-json", f"config.filter={json.dumps(config['filter'])}", "--set-json", f"config.receiver={json.dumps(config['receiver'])}")
+    assert tomllib.loads(texts["storage"])["receiver"] == {"image_field": "large.jpg"}
+    assert [tier for tier in TIERS if "filter" in tomllib.loads(texts[tier])] == ["storage"]
+    done = run(program, tmp_path, texts["storage"], "--check-config")
+    assert done.returncode == 0, done.stderr
+    assert "receiver" not in tomllib.loads(files("defaults")["storage"])
+
+
 def test_a_key_that_the_chart_fills_in_may_be_set():
     text = files(
         "defaults", "--set", "config.augment.listen=127.0.0.1:9,config.augment.advertise=me"

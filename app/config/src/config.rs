@@ -3,9 +3,10 @@
 use headwater_access::AccessConfig;
 use headwater_augment::AugmentConfig;
 use headwater_autoscale::Policy;
+use headwater_core::fields::{IMAGE_FIELD, check_selector};
 use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
-use headwater_storage::{DatasetConfig, FilterConfig, StorageConfig, usual_cache_dir};
+use headwater_storage::{DatasetConfig, FilterConfig, FilterKind, StorageConfig, usual_cache_dir};
 use headwater_telemetry::TelemetryConfig;
 use headwater_transport::links::LinksConfig;
 use serde::{Deserialize, Serialize};
@@ -67,12 +68,26 @@ impl Config {
         }
     }
 
+    /// Filters that name no field are about the field of the image.
+    pub(crate) fn name_field_of_filters(&mut self) {
+        let image = &self.receiver.samples.image_field;
+        let image = image.split('|').map(str::trim).collect::<Vec<_>>().join("|");
+        if image == IMAGE_FIELD || check_selector(&image).is_err() {
+            return;
+        }
+        let is_meant = |filter: &&mut FilterConfig| {
+            filter.field.is_empty() && filter.kind != FilterKind::Number
+        };
+        self.filter.iter_mut().filter(is_meant).for_each(|filter| filter.field.clone_from(&image));
+    }
+
     /// Checks every section.
     ///
     /// # Errors
     /// The first key whose value cannot work.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.check_datasets()?;
+        self.filter.iter().try_for_each(FilterConfig::validate)?;
         let recipe = self.recipe.recipe()?;
         // Datasets without shards are those of a receiver, which has a storage tier elsewhere.
         if !self.dataset.is_empty() && self.dataset.iter().all(DatasetEntry::has_shards) {

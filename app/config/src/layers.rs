@@ -59,6 +59,8 @@ pub struct Loaded {
     warnings: Vec<String>,
     /// What the launcher says.
     launched: Taken,
+    /// The file or a variable says where shards of a dataset are.
+    is_for_storage: bool,
 }
 
 /// What one source sets.
@@ -157,6 +159,7 @@ impl Loaded {
             renamed.take(SourceKind::File, &file.name, &mut file.dict)?;
             file.take_strings_for_lists(&defaults);
         }
+        let overrides: Vec<_> = sources.overrides.iter().map(|s| s.origin.as_str()).collect();
         for setting in sources.settings() {
             let kind = match Setting::is_variable(&setting.origin) {
                 true => SourceKind::Environment,
@@ -169,6 +172,8 @@ impl Loaded {
             renamed.take(kind, &layer.name, &mut layer.dict)?;
             layers.push(layer);
         }
+        let is_own = |layer: &&Layer| !overrides.contains(&layer.name.as_str());
+        let is_for_storage = layers.iter().filter(is_own).any(Layer::names_shards);
         let base =
             Layer { name: FROM_DEFAULT.to_owned(), dict: defaults.into_dict().unwrap_or_default() };
         let mut figment = layers.into_iter().fold(Figment::from(base), Figment::merge);
@@ -192,6 +197,7 @@ impl Loaded {
             config.recipe.take_preset();
         }
         config.listen_on_this_host();
+        config.name_field_of_filters();
         if let Some(setting) = sources.overrides.iter().rfind(|setting| setting.sets_dtype())
             && config.recipe.is_written_out()
         {
@@ -203,7 +209,7 @@ impl Loaded {
         let variables = sources.variables.clone();
         let mut warnings = renamed.warnings;
         warnings.extend(Setting::mistaken(&variables));
-        Ok(Self { config, figment, variables, warnings, launched })
+        Ok(Self { config, figment, variables, warnings, launched, is_for_storage })
     }
 
     /// Sentences for the log: keys that have another name now.
@@ -227,6 +233,21 @@ impl Loaded {
             Some(fault) => Err(ConfigError::Rank { fault }),
             None => Ok(self.launched.warning.as_deref()),
         }
+    }
+
+    /// Checks that filters are not only given where they leave out nothing: to a receiver of services that run elsewhere.
+    /// A file or variables that say where shards are may be those of the storage nodes too.
+    ///
+    /// # Errors
+    /// There are filters.
+    pub fn check_filters(&self) -> Result<(), ConfigError> {
+        if self.config.filter.is_empty() || self.is_for_storage {
+            return Ok(());
+        }
+        let problem = "`[[filter]]` goes with shards, which are not given: services of a cluster have their own; write it \
+                       into the configuration of the storage nodes"
+            .to_owned();
+        Err(ConfigError::Key { place: self.origin("filter"), problem })
     }
 
     /// Where the hub of datasets is.
@@ -294,6 +315,16 @@ impl Layer {
         Ok(Self { name: place.to_owned(), dict })
     }
 
+    /// Whether it says of a dataset where its shards are.
+    fn names_shards(&self) -> bool {
+        let datasets = self.dict.get("dataset").and_then(Value::as_array).unwrap_or_default();
+        let keys = |dataset: &Value| {
+            let dataset = dataset.as_dict();
+            dataset.is_some_and(|keys| ["shards", "hub"].iter().any(|key| keys.contains_key(*key)))
+        };
+        datasets.iter().any(keys)
+    }
+
     /// Lets one string stand for a list of strings, as variables and keywords do.
     fn take_strings_for_lists(&mut self, defaults: &Value) {
         for (section, value) in &mut self.dict {
@@ -320,5 +351,79 @@ impl Provider for Layer {
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
         Ok(Map::from([(Profile::Default, self.dict.clone())]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::fields::IMAGE_FIELD;
+
+    use super::*;
+
+    const FILTER: &str = "[[filter]]\nkind = \"width\"\nmin = 9\n";
+
+    fn read(file: &str, variables: &[(&str, &str)], keywords: &[(&str, &str)]) -> Loaded {
+        let variable = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let keyword = |(key, value): &(&str, &str)| {
+            Setting::typed(&format!("keyword {key}"), key, toml_value(value))
+        };
+        let sources = Sources {
+            variables: variables.iter().map(variable).collect(),
+            overrides: keywords.iter().map(keyword).collect(),
+            ..Sources::text("train.toml", file)
+        };
+        Loaded::read(&sources).unwrap()
+    }
+
+    fn toml_value(text: &str) -> serde_json::Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// All tiers may read one file: a receiver has filters then that storage nodes go by.
+    #[test]
+    fn filters_that_no_storage_node_can_read_are_refused_by_where_they_stand() {
+        let named = "[[dataset]]\nname = \"d\"\n";
+        let whole = "[[dataset]]\nname = \"d\"\nshards = \"/a/*.tar\"\n";
+        let hub = "[[dataset]]\nhub = \"d\"\n";
+        let [named, whole, hub] = [named, whole, hub].map(|dataset| format!("{dataset}{FILTER}"));
+        let variable = ("HEADWATER_FILTER", "[{kind = 'width', min = 9}]");
+        let shards = ("HEADWATER_DATASET", "[{name = 'd', shards = '/a/*.tar'}]");
+        let keyword = ("dataset", "[{\"name\": \"d\"}]");
+        let of_hub = ("dataset", "[{\"hub\": \"d\"}]");
+        for (file, variables, keywords, place) in [
+            (&*named, &[][..], &[][..], "train.toml"),
+            (FILTER, &[], &[keyword], "train.toml"),
+            (FILTER, &[], &[of_hub], "train.toml"),
+            ("", &[variable], &[keyword], "HEADWATER_FILTER"),
+        ] {
+            let said = read(file, variables, keywords).check_filters().unwrap_err().to_string();
+            let expected = format!("{place}: `[[filter]]` goes with shards");
+            assert!(said.starts_with(&expected), "{said}");
+        }
+        for (file, variables, keywords) in [
+            (&*whole, &[][..], &[][..]),
+            (&whole, &[], &[keyword]),
+            (&hub, &[], &[keyword]),
+            (&whole, &[variable], &[]),
+            ("", &[variable, shards], &[keyword]),
+            ("", &[], &[keyword]),
+        ] {
+            read(file, variables, keywords).check_filters().unwrap();
+        }
+    }
+
+    #[test]
+    fn filters_that_name_no_field_are_about_the_image_of_the_receiver() {
+        let more = "[[filter]]\nfield = \"txt\"\n[[filter]]\nkind = \"bytes\"\nmax = 9\n\
+                    [[filter]]\nkind = \"number\"\nmax = 9\n";
+        let fields = |image: &str| {
+            let file = format!("{FILTER}{more}[receiver]\nimage_field = \"{image}\"\n");
+            let filters = read(&file, &[], &[]).config.filter;
+            filters.into_iter().map(|filter| filter.field).collect::<Vec<_>>()
+        };
+        assert_eq!(fields("large.jpg"), ["large.jpg", "txt", "large.jpg", ""]);
+        assert_eq!(fields("jpg | png"), ["jpg|png", "txt", "jpg|png", ""]);
+        assert_eq!(fields(IMAGE_FIELD), ["", "txt", "", ""]);
+        assert_eq!(fields("jpg||png"), ["", "txt", "", ""], "the receiver refuses it");
     }
 }

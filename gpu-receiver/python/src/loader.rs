@@ -265,10 +265,11 @@ impl Loader {
         py.import("headwater.sampling")?.getattr("Sampler")?.call1((slf,))
     }
 
-    /// Where frameworks look for the batch size: the same as `sampler`.
+    /// Where frameworks look for the batches of an epoch, a `headwater.sampling.BatchSampler`.
     #[getter]
     fn batch_sampler(slf: PyRef<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
-        Self::sampler(slf)
+        let py = slf.py();
+        py.import("headwater.sampling")?.getattr("BatchSampler")?.call1((slf,))
     }
 
     /// Where frameworks look for the number of samples, a `headwater.sampling.Dataset`.

@@ -133,6 +133,9 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     }
     let mut loaded = Loaded::read(&sources)?;
     let warning = loaded.check_rank()?.map(str::to_owned);
+    if place.is_none() {
+        loaded.check_filters()?;
+    }
     let need = if place.is_some() { HubNeed::Shards } else { HubNeed::Names };
     loaded.find_in_hub(need)?;
     take_python(&mut loaded, &python);

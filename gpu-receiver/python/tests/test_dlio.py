@@ -128,6 +128,36 @@ def test_npz_records_are_taken_along_the_last_axis(dlio, tmp_path, samples):
     once_each_epoch(trained(dlio, Words.npz, given), expected)
 
 
+def test_npz_files_that_are_written_again_are_read_again(dlio, tmp_path):
+    files = named(tmp_path, "npz")
+    for level in (1, 2):
+        for path in files:
+            numpy.savez(path, x=numpy.full((SIDE, SIDE, 2), level, numpy.uint8), y=[0] * 2)
+        (batches,) = trained(dlio, Words.npz, arguments(files, num_samples_per_file=2, epochs=1))
+        assert {int(value) for batch in batches for value in numpy.unique(batch)} == {level}
+
+
+@pytest.mark.parametrize("after, between, evaluations", [(1, 1, 3), (2, 1, 2), (1, 2, 2), (9, 1, 0)])
+def test_the_loader_of_the_validation_is_closed_after_the_last_evaluation(dlio, tmp_path, after, between, evaluations):
+    files = named(tmp_path, "png")
+    for path in files:
+        Image.new("L", (SIDE, SIDE)).save(path)
+    given = {"file_list_eval": [str(path) for path in files], "eval_after_epoch": after, "epochs_between_evals": between, "epochs": 3}
+    BaseDataLoader.arguments = arguments([], record_length_resize=SIDE * SIDE * 3, **given)
+    loader = dlio.HeadwaterLoader(Words.png, Words.valid, 1)
+    loader.read()
+    for number in range(evaluations):
+        assert len(list(loader.next())) == FILES // BATCH
+        loader.finalize()
+        if number + 1 < evaluations:
+            assert len(loader._loader) == FILES // BATCH
+    if evaluations == 0:
+        loader._loader.close()
+        return
+    with pytest.raises(headwater.errors.HeadwaterError, match="closed"):
+        next(iter(loader._loader))
+
+
 def test_hdf5_records_come_from_the_dataset_records(dlio, tmp_path):
     h5py = pytest.importorskip("h5py", reason="h5py is not installed")
     draw = numpy.random.default_rng(3)

@@ -109,6 +109,36 @@ def test_large_whole_numbers_are_told_from_the_largest_bound(tmp_path):
                 assert sorted(labels(found)) == stay
 
 
+def test_a_filter_without_a_field_is_about_the_image_that_the_loader_takes(tmp_path):
+    with tarfile.open(tmp_path / "two.tar", "w") as archive:
+        for key in range(8):
+            for name, width in [("jpg", 100), ("large.jpg", 500 if key % 2 else 200)]:
+                image = io.BytesIO()
+                Image.new("RGB", (width, 50), (key, 0, 0)).save(image, "jpeg")
+                info = tarfile.TarInfo(f"{key}.{name}")
+                info.size = len(image.getvalue())
+                archive.addfile(info, io.BytesIO(image.getvalue()))
+    for least, expected in [(300, ["1", "3", "5", "7"]), (150, [str(key) for key in range(8)])]:
+        filters = [{"kind": "width", "min": least}]
+        with loader(str(tmp_path / "two.tar"), filters, image_field="large.jpg", label_field="") as found:
+            assert sorted({key for batch in found for key in batch.keys}) == expected
+
+
+def test_filters_are_refused_where_services_run_elsewhere(tmp_path, monkeypatch):
+    cluster = {"storage": ["127.0.0.1:1"], "workers": ["127.0.0.1:1"]}
+    file = tmp_path / "train.toml"
+    file.write_text('[[dataset]]\nname = "d"\n[[filter]]\nkind = "width"\nmin = 9\n')
+    with pytest.raises(headwater.ConfigError, match="train.toml: .*filter.* goes with shards.*storage nodes"):
+        headwater.Loader(config=str(file), **cluster)
+    monkeypatch.setenv("HEADWATER_FILTER", "[{kind = 'width', min = 9}]")
+    with pytest.raises(headwater.ConfigError, match="HEADWATER_FILTER: .*filter.* goes with shards"):
+        headwater.Loader(datasets="d", **cluster)
+    # One file for all tiers says where the shards are, too: then nobody answers at these addresses.
+    file.write_text(file.read_text().replace('name = "d"', 'name = "d"\nshards = "/a.tar"'))
+    with pytest.raises(headwater.errors.HeadwaterError, match="127.0.0.1:1"):
+        headwater.Loader(config=str(file), worker_wait_ms=200, **cluster)
+
+
 def test_what_cannot_work_is_named(shards):
     for filters, words in [
         ([{"kind": "width"}], "give `min`, `max` or both"),

@@ -94,12 +94,17 @@ def test_frameworks_find_pytorchs_names(make):
     assert (len(loader.sampler), len(loader.dataset), loader.batch_size) == (64, 64, 4)
     assert (loader.num_workers, loader.drop_last) == (0, True)
     assert not make(epoch_end="short_last").drop_last
-    assert loader.batch_sampler.batch_size == 4
+    batches = loader.batch_sampler
+    assert (len(batches), batches.batch_size, batches.drop_last, len(batches.sampler)) == (STEPS, 4, True, 64)
+    with pytest.raises(TypeError, match="iterate over the headwater.Loader"):
+        iter(batches)
     # Of a loader with one epoch, frameworks set that of training.
     validation = make(epochs=1)
     for epoch in (0, 4):
         validation.sampler.set_epoch(epoch)
         assert [batch.epoch for batch in validation] == [0] * STEPS
+    loader.batch_sampler.set_epoch(3)
+    assert next(iter(loader)).epoch == 3
     with pytest.raises(TypeError, match="iterate over the headwater.Loader"):
         iter(loader.sampler)
     with pytest.raises(TypeError, match="samples come in batches"):

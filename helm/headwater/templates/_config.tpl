@@ -163,6 +163,12 @@ true
 {{- $_ := set $set . (deepCopy (index $root.Values.config .)) -}}
 {{- end -}}
 {{- end -}}
+{{- if eq $tier "storage" -}}
+{{- /* Filters that name no field are about this one. */ -}}
+{{- with include "headwater.configured" (list $root "receiver" "image_field") -}}
+{{- $_ := set $set "receiver" (dict "image_field" .) -}}
+{{- end -}}
+{{- end -}}
 {{- include "headwater.toml" (mergeOverwrite $known $set) | trim -}}
 {{- end -}}
 

@@ -142,34 +142,28 @@ impl<'a> Judge<'a> {
     }
 
     /// What a field of that size in `bytes` answers, if `read` is its first bytes: at least as many as [`Asked::wants`].
-    /// `whole` reads all of them, where that is needed.
+    /// `None` if the whole field is needed, and `read` is not the whole.
     ///
     /// # Errors
-    /// It cannot be read now, or there is no memory.
-    pub(super) fn answer<B: AsRef<[u8]>>(
+    /// There is no memory.
+    pub(super) fn answer(
         &mut self,
         asked: Asked,
         bytes: u64,
         read: &[u8],
-        whole: impl FnOnce() -> Result<B, StorageError>,
-    ) -> Result<Answer, StorageError> {
+    ) -> Result<Option<Answer>, StorageError> {
         let is_value = bytes <= VALUE_BYTES_MAX;
-        Ok(match asked {
+        Ok(Some(match asked {
             Asked::Bytes => Answer::Bytes(bytes),
             Asked::Number => Answer::Number(is_value.then(|| number_in(read)).flatten()),
             Asked::Document => Answer::Document(is_value.then(|| document_in(read)).flatten()),
-            Asked::Extent => {
-                let mut header = self.decoder.header(read);
-                if header.is_err() && (read.len() as u64) < bytes {
-                    header = self.decoder.header(whole()?.as_ref());
-                }
-                match header {
-                    Ok(extent) => Answer::Extent(Some(extent)),
-                    Err(DecodeFailure::Bytes(_)) => Answer::Extent(None),
-                    Err(failure) => return Err(no_answer(&failure)),
-                }
-            }
-        })
+            Asked::Extent => match self.decoder.header_of_part(read, bytes) {
+                Ok(extent) => Answer::Extent(Some(extent)),
+                Err(DecodeFailure::Bytes(_)) if (read.len() as u64) < bytes => return Ok(None),
+                Err(DecodeFailure::Bytes(_)) => Answer::Extent(None),
+                Err(failure) => return Err(no_answer(&failure)),
+            },
+        }))
     }
 
     /// Takes the next sample by its answers to all questions; none where it does not have the field.

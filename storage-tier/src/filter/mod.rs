@@ -29,7 +29,8 @@ pub struct FilterConfig {
     /// image; `number`: a number in a field; `bytes`: the size of a field; `present`: whether a sample has
     /// the field.
     pub kind: FilterKind,
-    /// Field; `|` between alternatives. Empty: the image, as in `receiver.image_field`.
+    /// Field; `|` between alternatives. Empty: the image, as in `receiver.image_field` of the same
+    /// configuration.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
     /// For `number`: where it is in a JSON document, as a JSON pointer (RFC 6901): `/scores/similarity`.

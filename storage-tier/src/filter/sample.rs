@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use headwater_core::IndexedField;
 use headwater_proto::storage::SAMPLE_MAX_BYTES;
-use headwater_storage_client::{IndexedShard, ShardReadError};
+use headwater_storage_client::IndexedShard;
 
 use super::Filters;
 use super::judge::{Answer, Judge, Question, Verdict};
@@ -75,27 +75,44 @@ fn judge_group(
     let ranges: Vec<Range<u64>> =
         group.iter().flat_map(|found| found.iter().zip(0..).map(range)).collect();
     let mut read = shard.object().read_many(&ranges)?.into_iter();
-    for found in group {
-        let mut answers = Vec::with_capacity(asked.len());
-        for (field, asked) in found.iter().zip(&asked) {
+    let mut answers: Vec<Vec<Option<Answer>>> = Vec::with_capacity(group.len());
+    let mut larger = Vec::new();
+    for (sample, found) in group.iter().enumerate() {
+        let mut of_sample = Vec::with_capacity(asked.len());
+        for (question, field) in found.iter().enumerate() {
             let read = read.next().unwrap_or_default();
             let Some(field) = field else {
-                answers.push(None);
+                of_sample.push(None);
                 continue;
             };
-            let whole = || match field.bytes > SAMPLE_MAX_BYTES {
-                // Nobody gets such a sample.
-                true => Ok(bytes::Bytes::new()),
-                false => {
-                    let all = field.offset..field.offset + field.bytes;
-                    Ok(shard.object().read(all).map_err(ShardReadError::from)?)
-                }
-            };
             let read = field.inline.unwrap_or(&read);
-            answers.push(Some(judge.answer(*asked, field.bytes, read, whole)?));
+            let answer = judge.answer(asked[question], field.bytes, read)?;
+            if answer.is_none() {
+                larger.push((sample, question, field.offset..field.offset + field.bytes));
+            }
+            // What stands for a field that is too large to be sent, and so is not read.
+            of_sample.push(Some(answer.unwrap_or(Answer::Extent(None))));
         }
-        judge.take(&answers);
+        answers.push(of_sample);
     }
+    larger.retain(|(.., range)| range.end - range.start <= SAMPLE_MAX_BYTES);
+    while !larger.is_empty() {
+        let mut bytes = 0;
+        let is_among = |(.., range): &&(usize, usize, Range<u64>)| {
+            let before = bytes;
+            bytes += range.end - range.start;
+            before < TOGETHER_BYTES
+        };
+        let count = larger.iter().take_while(is_among).count();
+        let together: Vec<_> = larger.drain(..count).collect();
+        let ranges: Vec<_> = together.iter().map(|(.., range)| range.clone()).collect();
+        let read = shard.object().read_many(&ranges)?;
+        for ((sample, question, range), read) in together.into_iter().zip(read) {
+            let bytes = range.end - range.start;
+            answers[sample][question] = judge.answer(asked[question], bytes, &read)?;
+        }
+    }
+    answers.iter().for_each(|answers| judge.take(answers));
     Ok(())
 }
 
@@ -145,8 +162,7 @@ impl SampleSink for JudgingSink<'_> {
             let mut names = field.split('|');
             let Some(rank) = names.position(|one| one.eq_ignore_ascii_case(name)) else { continue };
             if rank < sample.ranks[number] {
-                let answer = self.judge.answer(asked, bytes.len() as u64, bytes, || Ok(bytes))?;
-                sample.answers[number] = Some(answer);
+                sample.answers[number] = self.judge.answer(asked, bytes.len() as u64, bytes)?;
                 sample.ranks[number] = rank;
             }
         }

@@ -1,17 +1,20 @@
 //! Which samples of a place a dataset's filters leave, kept from one start to the next.
 //!
-//! A file is of one place and one set of filters. It holds the magic, a digest of the filters and of all outlines of the
+//! A file is of one set of filters and of one set of shards of a place: of one file or folder, datasets may take different samples, or cut
+//! it into different shards. It holds the magic, a digest of the filters and of all outlines of the
 //! place, and one of what follows: of each shard, its digest with the samples that stay, their bytes, how many samples each
 //! filter left out, and one bit a sample. It counts only if all of it is as it should be.
 
+use std::collections::HashSet;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use headwater_core::{Digest, Digester};
 use headwater_own_files::open_trusted_file;
 
-use super::KeptPlaces;
+use super::{KeptPlaces, stale};
 use crate::filter::Filters;
 use crate::format::Outline;
 use crate::source::Place;
@@ -42,6 +45,8 @@ pub(crate) struct KeptPositions {
     places: KeptPlaces,
     /// Whether files are written.
     writes: bool,
+    /// Folders in which old files were looked for.
+    tidied: Mutex<HashSet<PathBuf>>,
     /// The log has said that a file cannot be written.
     told: AtomicBool,
     /// The log has said that a file is not read.
@@ -95,7 +100,7 @@ impl Positions {
 impl KeptPositions {
     pub(crate) fn new(places: KeptPlaces, writes: bool) -> Self {
         let [told, refused] = [false, false].map(AtomicBool::new);
-        Self { places, writes, told, refused }
+        Self { places, writes, tidied: Mutex::default(), told, refused }
     }
 
     /// What is kept of a place with these shards, if nobody but this user, root and the place's owner can have written it.
@@ -105,19 +110,19 @@ impl KeptPositions {
         filters: &Filters,
         outlines: &[Outline],
     ) -> Option<Vec<Positions>> {
-        let (at, owner) = (kept_as(place, filters), place.owner());
+        let (ending, owner) = (ending(filters, outlines), place.owner());
         let of_shard = |outline: &Outline| {
             24 + 8 * filters.len() as u64 + u64::from(outline.samples).div_ceil(8)
         };
         let most = HEAD_BYTES as u64 + outlines.iter().map(of_shard).sum::<u64>();
-        let load = |path: &std::path::PathBuf| match read(path, owner, most) {
+        let load = |path: &PathBuf| match read(path, owner, most) {
             Ok(bytes) => decode(&bytes, filters, outlines),
             Err(error) => {
                 self.refuse(path, &error);
                 None
             }
         };
-        self.places.of(&at, POSITIONS_ENDING).iter().find_map(load)
+        self.places.of(place, &ending).iter().find_map(load)
     }
 
     fn refuse(&self, path: &Path, error: &io::Error) {
@@ -129,6 +134,15 @@ impl KeptPositions {
             tracing::debug!(%path, %error, "what filters leave is decided again");
         } else {
             tracing::warn!(%path, %error, "a file with what filters leave is not read: it is decided again");
+        }
+    }
+
+    /// Removes old files from a folder that a file was written to, once.
+    fn tidy(&self, written: &Path) {
+        let Some(folder) = written.parent() else { return };
+        let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+        if tidied.insert(folder.to_owned()) {
+            stale::remove(written, POSITIONS_ENDING);
         }
     }
 
@@ -144,9 +158,11 @@ impl KeptPositions {
         if !self.writes {
             return;
         }
-        let (at, bytes) = (kept_as(place, filters), encode(filters, outlines, positions));
-        let written = self.places.write(&at, place.owner(), POSITIONS_ENDING, &bytes);
-        let Err((at, error)) = written else { return };
+        let (ending, bytes) = (ending(filters, outlines), encode(filters, outlines, positions));
+        let (at, error) = match self.places.write(place, place.owner(), &ending, &bytes) {
+            Ok(at) => return self.tidy(&at),
+            Err(failed) => failed,
+        };
         let at = at.display();
         if self.told.swap(true, Ordering::Relaxed) {
             tracing::debug!(%at, %error, "what filters leave is not kept");
@@ -156,9 +172,19 @@ impl KeptPositions {
     }
 }
 
-/// What positions are kept under: each set of filters has a file of its own.
-fn kept_as(place: &Place, filters: &Filters) -> Place {
-    place.beside(&format!("{}.{}", place.file_name(), filters.digest()))
+/// What is behind the name of a place: each set of filters and of shards has a file of its own.
+fn ending(filters: &Filters, outlines: &[Outline]) -> String {
+    format!(".{}{POSITIONS_ENDING}", content(filters, outlines))
+}
+
+/// What the samples that stay follow from.
+fn content(filters: &Filters, outlines: &[Outline]) -> Digest {
+    let mut digester = Digester::new("headwater filtered place 1");
+    digester.bytes(&filters.digest().to_bytes()).number(outlines.len() as u64);
+    for Outline { digest, version, samples, .. } in outlines {
+        digester.bytes(&digest.to_bytes()).bytes(&version.to_bytes()).number((*samples).into());
+    }
+    digester.finish()
 }
 
 /// The bytes of a file, and not many more than `most`.
@@ -170,12 +196,7 @@ fn read(path: &Path, owner: Option<u32>, most: u64) -> io::Result<Vec<u8>> {
 
 /// All that is before the shards.
 fn head(body: &[u8], filters: &Filters, outlines: &[Outline]) -> Vec<u8> {
-    let mut digester = Digester::new("headwater filtered place 1");
-    digester.bytes(&filters.digest().to_bytes()).number(outlines.len() as u64);
-    for Outline { digest, version, samples, .. } in outlines {
-        digester.bytes(&digest.to_bytes()).bytes(&version.to_bytes()).number((*samples).into());
-    }
-    let digests = [digester.finish(), Digest::of(body)];
+    let digests = [content(filters, outlines), Digest::of(body)];
     MAGIC.into_iter().chain(digests.into_iter().flat_map(Digest::to_bytes)).collect()
 }
 
@@ -250,6 +271,43 @@ mod tests {
         let mut beyond = positions();
         beyond[0].bits = vec![1, 0x80];
         assert_eq!(decode(&encode(filters, &outlines, &beyond), filters, &outlines), None);
+    }
+
+    /// Of one file or folder, two datasets may have different shards: other samples, or more in a shard.
+    #[test]
+    fn each_set_of_shards_has_a_file_of_its_own_in_all_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::of_file(&folder.path().join("rows.h5"));
+        let beside = KeptPlaces::default();
+        let apart = KeptPlaces { folder: Some(folder.path().join("apart")), ..beside.clone() };
+        let sets = [vec![outline(1, 11), outline(2, 1)], vec![outline(3, 11), outline(2, 1)]];
+        for places in [beside, apart] {
+            let kept = KeptPositions::new(places, true);
+            for _ in 0..2 {
+                for outlines in &sets {
+                    kept.store(&place, &filters(1.0), outlines, &positions());
+                }
+            }
+            for outlines in &sets {
+                let found = kept.load(&place, &filters(1.0), outlines);
+                assert_eq!(found, Some(positions()), "{kept:?}");
+            }
+        }
+        assert_eq!(std::fs::read_dir(folder.path().join("apart")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_place_keeps_the_files_that_were_written_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::of_file(&folder.path().join("a.tar"));
+        let outlines = [outline(1, 11), outline(2, 1)];
+        for min in 0..20 {
+            // Each is another start of a node.
+            let kept = KeptPositions::new(KeptPlaces::default(), true);
+            kept.store(&place, &filters(f64::from(min)), &outlines, &positions());
+            assert!(kept.load(&place, &filters(f64::from(min)), &outlines).is_some(), "{min}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 8);
     }
 
     #[test]

@@ -22,7 +22,7 @@ from .errors import StateError as StateError
 from .errors import StorageError as StorageError
 from .errors import WorkerError as WorkerError
 from .notebook import Stats as Stats
-from .sampling import Dataset, Sampler
+from .sampling import BatchSampler, Dataset, Sampler
 from .torch_batch import TorchBatch as TorchBatch
 
 __all__ = [
@@ -330,7 +330,7 @@ class Loader:
     def tuples(self) -> Iterator[tuple[Any, ...]]: ...
     def __getitem__(self, number: Any, /) -> NoReturn: ...
     @property
-    def batch_sampler(self) -> Sampler: ...
+    def batch_sampler(self) -> BatchSampler: ...
     @property
     def batch_size(self) -> int: ...
     @property

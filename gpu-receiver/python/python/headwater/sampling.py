@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Union
 if TYPE_CHECKING:
     from . import CombinedLoader, Loader
 
-__all__ = ["BatchIterator", "Dataset", "LoaderWrapper", "Sampler"]
+__all__ = ["BatchIterator", "BatchSampler", "Dataset", "LoaderWrapper", "Sampler"]
 
 
 class Sampler:
@@ -35,6 +35,24 @@ class Sampler:
 
     def __iter__(self) -> NoReturn:
         raise TypeError("the order of samples is the loader's: iterate over the headwater.Loader")
+
+
+class BatchSampler(Sampler):
+    """The batches of a loader, as of PyTorch's `BatchSampler`: how many there are, and their size."""
+
+    @property
+    def sampler(self) -> Sampler:
+        """The loader's `Sampler`."""
+        return self._loader.sampler
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether samples that do not fill the last batch are left out."""
+        return self._loader.drop_last
+
+    def __len__(self) -> int:
+        """This rank's batches in an epoch."""
+        return len(self._loader)
 
 
 class Dataset:
@@ -69,9 +87,9 @@ class LoaderWrapper:
         return self.loader.sampler
 
     @property
-    def batch_sampler(self) -> Sampler:
-        """Where frameworks look for the batch size: the same as `sampler`."""
-        return self.loader.sampler
+    def batch_sampler(self) -> BatchSampler:
+        """Where frameworks look for the batches of an epoch and their size."""
+        return self.loader.batch_sampler
 
     @property
     def step(self) -> int:

@@ -294,21 +294,29 @@ impl Decoder {
     /// The bytes are no image, their header is damaged, or the image is too large; or there is no memory to find that
     /// out.
     pub fn header(&mut self, encoded: &[u8]) -> Result<Extent, DecodeFailure> {
-        let extent = match Format::sniff(encoded) {
+        self.header_of_part(encoded, encoded.len() as u64)
+    }
+
+    /// As [`Decoder::header`], of an image of `bytes` bytes by its first ones. If these are not enough, it is an error.
+    ///
+    /// # Errors
+    /// As [`Decoder::header`].
+    pub fn header_of_part(&mut self, first: &[u8], bytes: u64) -> Result<Extent, DecodeFailure> {
+        let limits = &self.limits;
+        let extent = match Format::sniff(first) {
             Some(Format::Jpeg) => {
-                let stored = self.jpeg.said_extent(encoded)?;
-                return Ok(self.orientation(encoded).seen(stored));
+                let stored = self.jpeg.said_extent(first)?;
+                return Ok(self.orientation(first).seen(stored));
             }
-            Some(Format::Png) => png::extent,
-            Some(Format::Webp) => webp::extent,
-            Some(Format::Gif) => gif::extent,
-            Some(Format::Bmp) => bmp::extent,
-            Some(Format::Tiff) => tiff::extent,
-            Some(Format::Pnm) => pnm::extent,
-            None => return Err(DecodeError::not_an_image(encoded).into()),
+            Some(Format::Webp) => of_others(|| webp::extent(first, bytes, limits))?,
+            Some(Format::Png) => of_others(|| png::extent(first, limits))?,
+            Some(Format::Gif) => of_others(|| gif::extent(first, limits))?,
+            Some(Format::Bmp) => of_others(|| bmp::extent(first, limits))?,
+            Some(Format::Tiff) => of_others(|| tiff::extent(first, limits))?,
+            Some(Format::Pnm) => of_others(|| pnm::extent(first, limits))?,
+            None => return Err(DecodeError::not_an_image(first).into()),
         };
-        let stored = of_others(|| extent(encoded, &self.limits))?;
-        Ok(self.orientation(encoded).seen(stored))
+        Ok(self.orientation(first).seen(extent))
     }
 
     /// The image that was decoded last.

@@ -38,12 +38,17 @@ pub(super) fn decode(
 }
 
 fn open(encoded: &[u8]) -> Result<Header, DecodeFailure> {
-    let said =
-        encoded.get(4..8).and_then(|said| said.first_chunk()).map(|said| u32::from_le_bytes(*said));
-    if said.is_some_and(|said| (encoded.len() as u64) < CHUNK_HEAD_BYTES as u64 + u64::from(said)) {
+    open_part(encoded, encoded.len() as u64)
+}
+
+/// Opens a file of `bytes` bytes by its first ones.
+fn open_part(first: &[u8], bytes: u64) -> Result<Header, DecodeFailure> {
+    let said = first.get(4..8).and_then(|said| said.first_chunk());
+    let said = said.map(|said| CHUNK_HEAD_BYTES as u64 + u64::from(u32::from_le_bytes(*said)));
+    if said.is_some_and(|said| bytes < said) {
         return Err(DecodeError::truncated("unexpected end of WebP file").into());
     }
-    Header::read(encoded)
+    Header::read(first)
 }
 
 /// Reads an image that is not animated to a window of the canvas.
@@ -116,8 +121,12 @@ pub(super) fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])>
     })
 }
 
-/// Size that the header says.
-pub(super) fn extent(encoded: &[u8], limits: &DecodeLimits) -> Result<Extent, DecodeFailure> {
-    let Header { width, height, .. } = open(encoded)?;
+/// Size that the header says, of a file of `bytes` bytes by its first ones.
+pub(super) fn extent(
+    first: &[u8],
+    bytes: u64,
+    limits: &DecodeLimits,
+) -> Result<Extent, DecodeFailure> {
+    let Header { width, height, .. } = open_part(first, bytes)?;
     Ok(admit(limits, u64::from(width), u64::from(height))?)
 }

@@ -1,7 +1,10 @@
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use headwater_core::ShardIndex;
+use headwater_storage_client::{IndexedShard, Object, ObjectError, ShardFile};
 
 use super::*;
 use crate::filter::{FilterConfig, FilterKind};
@@ -187,6 +190,88 @@ fn samples_that_are_unpacked_are_judged_as_those_in_place() {
             "{filters:?}"
         );
     }
+}
+
+/// A shard that counts what is read of it.
+#[derive(Debug)]
+struct CountedShard {
+    file: ShardFile,
+    reads: Arc<Mutex<Vec<Vec<Range<u64>>>>>,
+}
+
+impl Object for CountedShard {
+    fn name(&self) -> String {
+        Object::name(&self.file)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    fn version(&self) -> String {
+        Object::version(&self.file)
+    }
+
+    fn read_many(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ObjectError> {
+        self.reads.lock().unwrap().push(ranges.to_vec());
+        self.file.read_many(ranges)
+    }
+
+    fn check_unchanged(&self) -> Result<(), ObjectError> {
+        Object::check_unchanged(&self.file)
+    }
+}
+
+/// Which samples of a tar stay, and the ranges of each call that read them.
+fn judged(place: &Place, filters: &[FilterConfig]) -> (Vec<bool>, Vec<Vec<Range<u64>>>) {
+    let version = tar_format().outlines(place).unwrap()[0].version;
+    let Opened::InPlace(shard) = tar_format().open(place, 0, version).unwrap() else {
+        panic!("a tar is read in place");
+    };
+    let (file, reads) = (ShardFile::open(&place.path).unwrap(), Arc::default());
+    let object = CountedShard { file, reads: Arc::clone(&reads) };
+    let shard = IndexedShard::new(Arc::new(object), shard.index().clone()).unwrap();
+    let verdict = judge_in_place(&filtering(filters).filters, &shard).unwrap();
+    let reads = reads.lock().unwrap().clone();
+    (verdict.stays, reads)
+}
+
+#[test]
+fn the_first_bytes_of_a_large_webp_are_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = data("../../libs/render/tests/fixtures/decode/lossy.webp").path;
+    let mut large = std::fs::read(small).unwrap();
+    large.extend([&b"JUNK"[..], &60_000_u32.to_le_bytes(), &[0; 60_000]].concat());
+    let len = large.len() as u32 - 8;
+    large[4..8].copy_from_slice(&len.to_le_bytes());
+    let cut = &large[..large.len() - 1];
+    let place = tar_of(&folder.path().join("a.tar"), &[("0.webp", &large), ("1.webp", cut)]);
+    // 83 columns, as Pillow says.
+    let (stays, reads) = judged(&place, &[filter(FilterKind::Width, "webp", 83.0, 83.0)]);
+    assert_eq!(stays, [true, false], "what is cut is no image");
+    let most = reads[0].iter().map(|range| range.end - range.start).max();
+    assert_eq!((reads[0].len(), most), (2, Some(16 << 10)));
+    assert!(reads[1..].iter().flatten().all(|range| range.start > large.len() as u64), "{reads:?}");
+}
+
+/// Every read of an object store waits for an answer.
+#[test]
+fn what_is_read_of_samples_once_more_is_read_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let photo =
+        std::fs::read(data("../../libs/render/tests/fixtures/views/chelsea.jpg").path).unwrap();
+    let mut late = photo[..2].to_vec();
+    late.extend([0xff, 0xfe, 0xff, 0xff].iter().chain(&[0; 65533]).chain(&photo[2..]));
+    let names: Vec<String> = (0..30).map(|number| format!("{number:02}.jpg")).collect();
+    let members: Vec<(&str, &[u8])> = names
+        .iter()
+        .zip(0..)
+        .map(|(name, at)| (&**name, if at % 3 == 0 { &late[..] } else { &photo }))
+        .collect();
+    let place = tar_of(&folder.path().join("a.tar"), &members);
+    let (stays, reads) = judged(&place, &[filter(FilterKind::Width, "jpg", 2.0, f64::INFINITY)]);
+    assert_eq!(stays, [true; 30]);
+    assert_eq!(reads.iter().map(Vec::len).collect::<Vec<_>>(), [30, 10]);
 }
 
 /// Samples of two fields each.

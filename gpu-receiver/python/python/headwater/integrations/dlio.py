@@ -60,7 +60,7 @@ class HeadwaterLoader(BaseDataLoader):
         super().__init__(format_type, dataset_type, epoch_number, None)
         self._format = str(format_type)
         self._loader: Loader | None = None
-        self._epochs_left = self._args.epochs if self._trains else None
+        self._left = self._args.epochs if self._trains else self._evaluations()
 
     @property
     def _trains(self) -> bool:
@@ -86,12 +86,15 @@ class HeadwaterLoader(BaseDataLoader):
         self.epoch_number += 1
 
     def finalize(self) -> None:
-        """Closes the loader after the last epoch of a training. DLIO calls it at the end of each epoch."""
-        if self._epochs_left is None:
-            return
-        self._epochs_left -= 1
-        if self._epochs_left <= 0 and self._loader is not None:
+        """Closes the loader after the last epoch, or the last evaluation. DLIO calls it at the end of each."""
+        self._left -= 1
+        if self._left <= 0 and self._loader is not None:
             self._loader.close()
+
+    def _evaluations(self) -> int:
+        """How often DLIO evaluates: first after `eval_after_epoch`, then every `epochs_between_evals` epochs."""
+        epochs = range(max(self._args.eval_after_epoch, 1), self._args.epochs + 1, max(self._args.epochs_between_evals, 1))
+        return len(epochs)
 
     def _names(self) -> list[str]:
         """The dataset's files in the order of their names: DLIO shuffles its own list."""
@@ -142,8 +145,8 @@ class HeadwaterLoader(BaseDataLoader):
             "shuffle": shuffled,
             "label_field": "",
         }
-        if self._epochs_left is not None:
-            keywords["epochs"] = self._epochs_left
+        if self._trains:
+            keywords["epochs"] = self._args.epochs
         if args.prefetch_size > 0:
             keywords["window_batches"] = args.prefetch_size
         return keywords

@@ -82,7 +82,9 @@ class _Opening:
         self._keywords = {**source(_located(arguments.get("data")), threads if isinstance(threads, int) else 0, options), "label_field": ""}
         self._keywords |= {"epoch_end": "drop_last", "seed": arguments.get("seed", 0), **options}
         self._paka_windows = paka_windows
-        self._is_listed = not is_on_cluster(options) and _is_of_images(arguments.get("data"))
+        # Upstream's list has the images that filters leave out, too.
+        is_whole = not is_on_cluster(options) and not options.get("filters")
+        self._is_listed = is_whole and _is_of_images(arguments.get("data"))
         self._opened: Optional[_Batches] = None
 
     def dataset(self, own: Callable[..., Any], *, transform: Any, **given: Any) -> Any:

@@ -108,6 +108,7 @@ class FluxDataLoader(LoaderWrapper, BaseDataLoader):
         self._tokenizer = tokenizer
         self._empty = dict(empty)
         self._config = config
+        self._seed = self.loader.config["seed"]
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
         timesteps = itertools.cycle(_TIMESTEPS) if self._config.generate_timesteps else None
@@ -142,10 +143,10 @@ class FluxDataLoader(LoaderWrapper, BaseDataLoader):
 
     def _dropped(self, encoder: str, rows: torch.Tensor, batch: Any) -> torch.Tensor:
         """The rows, where those of dropped prompts have the ids of an empty text."""
-        p, seed = self._config.prompt_dropout_prob, self.loader.config["seed"]
+        p = self._config.prompt_dropout_prob
         if p <= 0:
             return rows
-        is_dropped = torch.tensor([_uniform(encoder, seed, batch.epoch, sample) < p for sample in batch.samples])
+        is_dropped = torch.tensor([_uniform(encoder, self._seed, batch.epoch, sample) < p for sample in batch.samples])
         return torch.where(is_dropped.reshape(-1, *[1] * (rows.dim() - 1)), self._empty[encoder], rows)
 
 
