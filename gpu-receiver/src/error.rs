@@ -242,6 +242,21 @@ pub enum ReceiverError {
         /// The workers' names.
         workers: String,
     },
+    /// Slots that were given up with a lost worker cannot be made anew, and no other slot is free.
+    #[error(
+        "none of {slots} slots is free, and {missing} cannot be made anew after the loss of worker {workers}: {reason}; \
+         end the processes that hold this memory, or let go of earlier batches (copy what you keep)"
+    )]
+    SlotsMissing {
+        /// Slots there are.
+        slots: usize,
+        /// Those that were given up.
+        missing: usize,
+        /// Names of the workers that could write to them when they were lost.
+        workers: String,
+        /// Why the last try to make one failed.
+        reason: String,
+    },
     /// The slots have no room.
     #[error(
         "{slots} slots of {slot_bytes} bytes do not fit in memory, which has {free_bytes} bytes free (by {}): \

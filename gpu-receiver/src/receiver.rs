@@ -89,7 +89,7 @@ impl Receiver {
     /// Blocks. Batches come strictly in order of step.
     ///
     /// # Errors
-    /// See [`ReceiverError`]; after `NoWorker`, `SlotsHeld` and `SlotsKept` it may be called
+    /// See [`ReceiverError`]; after `NoWorker`, `SlotsHeld`, `SlotsKept` and `SlotsMissing` it may be called
     /// again.
     pub fn next_batch(&self) -> Result<Option<Batch>, ReceiverError> {
         loop {
@@ -102,7 +102,7 @@ impl Receiver {
     /// As [`Receiver::next_batch`], but gives up after `limit` with `Ok(None)`.
     ///
     /// # Errors
-    /// As for [`Receiver::next_batch`]; `NoWorker`, `SlotsHeld` and `SlotsKept` only where they
+    /// As for [`Receiver::next_batch`]; `NoWorker`, `SlotsHeld`, `SlotsKept` and `SlotsMissing` only where they
     /// lasted into the wait, which may take 50 ms to show. `Busy` within `amax_reduce`.
     pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
         let runtime = self.runtime()?;

@@ -24,12 +24,14 @@ pub(crate) struct SlotPool {
     slots: BTreeMap<SlotId, Slot>,
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
-    /// A worker that was killed had leases on these over a link whose GPU may write on.
-    tainted: BTreeSet<SlotId>,
+    /// A worker that was killed had leases on these over a link whose GPU may write on; its name.
+    tainted: BTreeMap<SlotId, String>,
     /// Slots that were given up, and that none has taken the place of.
     missing: usize,
-    /// Until when none is made in the place of those: there was no memory.
-    missing_until: Option<Instant>,
+    /// The workers of those.
+    lost_workers: BTreeSet<String>,
+    /// The last try to make one in the place of those, which failed.
+    unmade: Option<Unmade>,
     /// Number of the next one: none is used twice.
     next: u32,
     links: Vec<Arc<dyn ReceiverLink>>,
@@ -41,6 +43,22 @@ pub(crate) struct SlotPool {
     /// The GPU could not say whether a slot is free.
     failed: Option<CudaError>,
     limit: usize,
+}
+
+/// A try to make a slot in the place of one that was given up, which failed.
+struct Unmade {
+    /// Until when none is made.
+    until: Instant,
+    error: String,
+}
+
+/// Slots that were given up and cannot be made anew.
+pub(crate) struct MissingSlots {
+    pub(crate) count: usize,
+    /// Names of the lost workers.
+    pub(crate) workers: String,
+    /// Why the last try failed.
+    pub(crate) reason: String,
 }
 
 /// A slot, with its twin where batches go to a GPU.
@@ -105,7 +123,7 @@ impl Slot {
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (tainted, missing, missing_until, next) = (BTreeSet::new(), 0, None, 0);
+        let (tainted, missing, unmade, next) = (BTreeMap::new(), 0, None, 0);
         let (offered, on_device, failed) = (false, Vec::new(), None);
         Self {
             slots,
@@ -113,7 +131,8 @@ impl SlotPool {
             quarantined,
             tainted,
             missing,
-            missing_until,
+            lost_workers: BTreeSet::new(),
+            unmade,
             next,
             links,
             offered,
@@ -144,25 +163,29 @@ impl SlotPool {
             return Ok(Some(slot));
         }
         if self.slots.len() >= self.limit
-            || self.missing_until.is_some_and(|at| Instant::now() < at)
+            || self.unmade.as_ref().is_some_and(|unmade| Instant::now() < unmade.until)
         {
             return Ok(None);
         }
         match self.add() {
             Ok(slot) => {
                 self.missing = self.missing.saturating_sub(1);
-                self.missing_until = None;
+                if self.missing == 0 {
+                    self.lost_workers.clear();
+                }
+                self.unmade = None;
                 Ok(Some(slot))
             }
             // The memory of a slot that was given up is free when the last process that has it mapped lets go of it.
             Err(error @ (ReceiverError::Link(_) | ReceiverError::Device(_)))
                 if self.missing > 0 =>
             {
-                let is_first = self.missing_until.replace(Instant::now() + MISSING_PAUSE).is_none();
-                if is_first {
+                if self.unmade.is_none() {
                     let slots = self.slots.len();
                     tracing::warn!(%error, slots, "a slot that was given up is not replaced yet: tried again");
                 }
+                let until = Instant::now() + MISSING_PAUSE;
+                self.unmade = Some(Unmade { until, error: error.to_string() });
                 Ok(None)
             }
             Err(ReceiverError::Link(error)) if !self.slots.is_empty() => {
@@ -299,27 +322,29 @@ impl SlotPool {
     pub(crate) fn give_back(&mut self, slot: SlotId, ledger: &Ledger) {
         if !self.is_free(slot, ledger) {
             self.quarantined.push(slot);
-        } else if self.tainted.remove(&slot) {
-            self.give_up(slot);
+        } else if let Some(worker) = self.tainted.remove(&slot) {
+            self.give_up(slot, worker);
         } else {
             self.free.push(slot);
         }
     }
 
     /// A worker is gone that may write on, by its GPU, to slots that it had leases on.
-    pub(crate) fn taint(&mut self, slots: impl IntoIterator<Item = SlotId>) {
+    pub(crate) fn taint(&mut self, slots: impl IntoIterator<Item = SlotId>, worker: &str) {
         // None of them is free: somebody could write to it until now.
-        self.tainted.extend(slots);
+        self.tainted.extend(slots.into_iter().map(|slot| (slot, worker.to_owned())));
     }
 
     /// Lets go of a slot for good. Its memory stays as long as a process that is gone has it mapped; no other slot has it.
-    fn give_up(&mut self, slot: SlotId) {
+    fn give_up(&mut self, slot: SlotId, worker: String) {
         tracing::warn!(
             slot = slot.0,
+            worker,
             "a worker was lost while it could write to this slot by its GPU: the slot is made anew"
         );
         metrics::slot_given_up();
         self.missing += 1;
+        self.lost_workers.insert(worker);
         self.links.iter().for_each(|link| link.remove_slot(slot));
         self.slots.remove(&slot);
     }
@@ -365,7 +390,14 @@ impl SlotPool {
 
     /// Whether every slot that can be made now is in somebody's hands.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.free.is_empty() && (self.slots.len() >= self.limit || self.missing_until.is_some())
+        self.free.is_empty() && (self.slots.len() >= self.limit || self.unmade.is_some())
+    }
+
+    /// The slots that were given up, if the last try to make one in their place failed.
+    pub(crate) fn missing(&self) -> Option<MissingSlots> {
+        let reason = self.unmade.as_ref()?.error.clone();
+        let workers: Vec<&str> = self.lost_workers.iter().map(String::as_str).collect();
+        Some(MissingSlots { count: self.missing, workers: workers.join(", "), reason })
     }
 
     pub(crate) fn quarantined(&self) -> usize {

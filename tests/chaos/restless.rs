@@ -105,7 +105,8 @@ impl Trial {
                 | Err(
                     ReceiverError::NoWorker { .. }
                     | ReceiverError::SlotsHeld { .. }
-                    | ReceiverError::SlotsKept { .. },
+                    | ReceiverError::SlotsKept { .. }
+                    | ReceiverError::SlotsMissing { .. },
                 ) => {}
                 Err(error) => panic!("a restless trial: {error}"),
             }

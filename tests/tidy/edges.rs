@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 38] = [
+const MAY_DEPEND: [(&str, &[&str]); 39] = [
     ("benches/peers/crates", &["core", "pixels", "render", "simd"]),
     ("tests/tidy", &[]),
     (
@@ -73,6 +73,7 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
         ],
     ),
     ("libs/telemetry", &["config-derive", "core", "lobby", "own-files", "trace"]),
+    ("libs/megatron-order", &[]),
     ("libs/npy", &[]),
     ("libs/own-files", &[]),
     ("libs/part-rows", &[]),
@@ -122,6 +123,7 @@ const MAY_DEPEND: [(&str, &[&str]); 38] = [
             "core",
             "interpreter",
             "jpeg",
+            "megatron-order",
             "npy",
             "own-files",
             "proto",

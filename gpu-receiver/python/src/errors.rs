@@ -78,9 +78,9 @@ fn of_kind(error: ReceiverError) -> PyErr {
         | ReceiverError::Part { .. }
         | ReceiverError::Disagreement { .. }
         | ReceiverError::HeldChanged { .. } => WorkerError::new_err(text),
-        ReceiverError::SlotsHeld { .. } | ReceiverError::SlotsKept { .. } => {
-            SlotsError::new_err(text)
-        }
+        ReceiverError::SlotsHeld { .. }
+        | ReceiverError::SlotsKept { .. }
+        | ReceiverError::SlotsMissing { .. } => SlotsError::new_err(text),
         ReceiverError::Forked { .. } => ForkError::new_err(text),
         ReceiverError::Busy => BusyError::new_err(text),
         ReceiverError::AmaxReduce { .. } | ReceiverError::Closed { .. } => {

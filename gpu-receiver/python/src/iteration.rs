@@ -105,6 +105,7 @@ impl Iteration {
                 ReceiverError::NoWorker { .. }
                     | ReceiverError::SlotsHeld { .. }
                     | ReceiverError::SlotsKept { .. }
+                    | ReceiverError::SlotsMissing { .. }
                     | ReceiverError::Closed { .. }
             ),
         };

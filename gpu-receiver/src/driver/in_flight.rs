@@ -178,9 +178,10 @@ impl InFlight {
     }
 
     pub(super) fn on_gone(&mut self, peer: PeerId, link: LinkKind) {
+        let worker = self.ledger.writer(peer);
         let open = self.ledger.on_gone(peer);
         if link.facts().may_write_after_gone {
-            self.slots.taint(open);
+            self.slots.taint(open, &worker);
         }
     }
 

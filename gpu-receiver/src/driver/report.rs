@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::error::ReceiverError;
 use crate::ledger::Ledger;
-use crate::slots::SlotPool;
+use crate::slots::{MissingSlots, SlotPool};
 use crate::stall::Cause;
 use crate::stats::Stats;
 
@@ -67,7 +67,8 @@ impl Report {
         (alone > self.worker_wait).then(|| ReceiverError::NoWorker { waited_s, awaited: awaited() })
     }
 
-    /// The same when no slot has been free for long: the trainer has them all, or workers that still write to them.
+    /// The same when no slot has been free for long: the trainer has them all, or workers that still write to them, or those
+    /// that were given up cannot be made anew.
     pub(super) fn no_slot(
         &mut self,
         slots: &SlotPool,
@@ -78,13 +79,19 @@ impl Report {
             self.stuck_since = None;
             return None;
         }
+        let slots_missing = slots.missing();
         let (slots, kept) = (slots.len(), slots.quarantined());
         let patience = if kept == 0 { SLOTS_HELD_AFTER } else { self.worker_wait };
         if self.stuck_since.get_or_insert_with(Instant::now).elapsed() <= patience {
             return None;
         }
         if kept == 0 {
-            return Some(ReceiverError::SlotsHeld { slots });
+            return Some(match slots_missing {
+                Some(MissingSlots { count, workers, reason }) => {
+                    ReceiverError::SlotsMissing { slots, missing: count, workers, reason }
+                }
+                None => ReceiverError::SlotsHeld { slots },
+            });
         }
         let workers = ledger.late_writers().join(", ");
         Some(ReceiverError::SlotsKept { slots, kept, workers })

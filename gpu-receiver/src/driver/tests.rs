@@ -18,7 +18,7 @@ use crate::ledger::{FinishedBatch, Serial};
 use crate::mailbox::Found;
 use crate::sample_order::Plan;
 use crate::sessions::{DialError, Opened, Refusal};
-use crate::simulation::idle_link;
+use crate::simulation::{idle_link, scarce_link};
 use crate::slots::SlotMaker;
 use crate::stall::LastPart;
 
@@ -75,6 +75,15 @@ fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
 
 /// With the service of a host, where one is given.
 fn make_at(config: &ReceiverConfig, host: Option<HostLink>) -> (Driver, DriverHandle, DriverInbox) {
+    make_over(config, host, Vec::new())
+}
+
+/// With slots that these links know.
+fn make_over(
+    config: &ReceiverConfig,
+    host: Option<HostLink>,
+    links: Vec<Arc<dyn ReceiverLink>>,
+) -> (Driver, DriverHandle, DriverInbox) {
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     let (order, manifest) = order(&recipe);
     let (handle, inbox) = ways();
@@ -95,7 +104,7 @@ fn make_at(config: &ReceiverConfig, host: Option<HostLink>) -> (Driver, DriverHa
         stats: Arc::new(Stats::new()),
         scaling: Arc::new(scaling),
         links: Vec::new(),
-        slots: SlotPool::new(make, Vec::new(), config.window.slots_limit()),
+        slots: SlotPool::new(make, links, config.window.slots_limit()),
         dial: Arc::new(Nobody),
         events: handle.events.clone(),
         start_cpu: on_a_thread,
@@ -194,6 +203,46 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
     let said = error.to_string();
     assert!(said.starts_with("none of 1 slots is free: 1 of them"), "{said}");
     assert!(said.contains("(rack-3:7402)") && said.contains("receiver.slots_max"), "{said}");
+}
+
+/// The trainer holds no batch.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_cannot_be_made_anew_is_reported_with_the_lost_worker_and_the_reason() {
+    let config = ReceiverConfig {
+        batch_samples: 4,
+        window: WindowConfig { window_batches: 1, slots_max: 1, ..WindowConfig::default() },
+        ..ReceiverConfig::default()
+    };
+    let (mut driver, _handle, _inbox) =
+        make_over(&config, None, vec![scarce_link(LinkKind::Cuda, 1)]);
+    driver.look_for_workers(["a:1".into()].into());
+    let shared = Arc::clone(driver.sessions.shared());
+    let open = shared.tries.begin(&[]);
+    let (mut session, _given_up) = joined("rack-3:7402");
+    if let SessionEvent::Joined { link, .. } = &mut session {
+        *link = idle_link(LinkKind::Cuda);
+    }
+    driver.on_session(open.peer, session);
+    order_one(&mut driver).await;
+    driver.in_flight.assign(false);
+    driver.end_session(open.peer);
+    driver.on_path_gone(open.peer, LinkKind::Cuda, "its process has ended");
+    driver.seek(Position { epoch: 0, step: 3 }).expect("a place");
+    // The session's task ends, too.
+    while !driver.in_flight.slots().is_exhausted() {
+        timeout(LIMIT, order_one(&mut driver)).await.expect("a try to make a slot");
+    }
+    let asked = Instant::now();
+    driver.look_for_trouble(asked);
+    tokio::time::advance(Duration::from_secs(6)).await;
+    driver.look_for_trouble(Instant::now());
+    let Err(error) = driver.mailbox.take(asked, |_| 100) else { panic!("not a word of it") };
+    let said = error.to_string();
+    assert!(said.starts_with("none of 0 slots is free, and 1 cannot be made anew"), "{said}");
+    assert!(
+        said.contains("the loss of worker rack-3:7402: ") && said.contains("locked memory"),
+        "{said}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

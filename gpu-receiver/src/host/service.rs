@@ -274,6 +274,7 @@ impl Shared {
             ReceiverError::NoWorker { .. }
             | ReceiverError::SlotsHeld { .. }
             | ReceiverError::SlotsKept { .. }
+            | ReceiverError::SlotsMissing { .. }
             | ReceiverError::Sampler(_) => stock.fail(&reason),
             _ => {
                 stock.end(&reason);

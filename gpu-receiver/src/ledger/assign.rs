@@ -164,6 +164,7 @@ impl Ledger {
                 word_in: false,
                 writing: true,
                 withdrawn: false,
+                left: None,
                 expected: None,
                 verifying: false,
             },

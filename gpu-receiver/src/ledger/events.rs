@@ -61,6 +61,7 @@ impl Ledger {
         for (id, _) in self.leases_of(peer) {
             let lease = self.leases.get_mut(&id).expect("listed above");
             lease.word_in = true;
+            lease.left = Some(worker.clone());
             let wanted = !std::mem::replace(&mut lease.withdrawn, true);
             lease.done = None;
             let (serial, part) = (lease.serial, lease.part);

@@ -37,6 +37,8 @@ pub(super) struct Lease {
     pub(super) writing: bool,
     /// Not wanted any more: it was overtaken or its batch was forgotten.
     pub(super) withdrawn: bool,
+    /// Name of its worker, once the worker's session is over.
+    pub(super) left: Option<String>,
     /// The copy that was taken, where this one was overtaken.
     pub(super) expected: Option<Taken>,
     /// Bytes are being compared with the checksum.

@@ -248,8 +248,15 @@ impl Ledger {
     #[must_use]
     pub fn late_writers(&self) -> Vec<String> {
         let late = self.leases.values().filter(|lease| lease.writing && lease.withdrawn);
-        let names: BTreeSet<String> = late.map(|lease| self.name_of(lease.peer)).collect();
+        let names: BTreeSet<String> = late.map(|lease| self.writer(lease.peer)).collect();
         names.into_iter().collect()
+    }
+
+    /// Name of a worker, also after its session is over, while it may still write for a lease.
+    #[must_use]
+    pub fn writer(&self, peer: PeerId) -> String {
+        let mut leases = self.leases.values().filter(|lease| lease.peer == peer);
+        leases.find_map(|lease| lease.left.clone()).unwrap_or_else(|| self.name_of(peer))
     }
 
     /// Batches ordered and not delivered.

@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 pub(super) struct ModelLink {
     kind: LinkKind,
     arrivals: mpsc::UnboundedSender<Arrival>,
+    /// It refuses slots from this number on.
+    slots_max: u32,
     state: Mutex<State>,
 }
 
@@ -46,7 +48,12 @@ struct Peer {
 
 impl ModelLink {
     pub(super) fn new(kind: LinkKind, arrivals: mpsc::UnboundedSender<Arrival>) -> Self {
-        Self { kind, arrivals, state: Mutex::default() }
+        Self { kind, arrivals, slots_max: u32::MAX, state: Mutex::default() }
+    }
+
+    /// One that registers few slots.
+    pub(super) fn scarce(kind: LinkKind, slots_max: u32) -> Self {
+        Self { slots_max, ..Self::new(kind, mpsc::unbounded_channel().0) }
     }
 
     /// The peer of a key; `None`: refused.
@@ -132,6 +139,9 @@ impl ReceiverLink for ModelLink {
     }
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+        if slot.0 >= self.slots_max {
+            return Err(LinkError::Setup { kind: self.kind, reason: "locked memory".into() });
+        }
         self.lock().slots.insert(memory.as_ptr() as usize, slot);
         Ok(())
     }

@@ -35,6 +35,11 @@ pub(crate) fn idle_link(kind: LinkKind) -> Arc<dyn ReceiverLink> {
     Arc::new(ModelLink::new(kind, mpsc::unbounded_channel().0))
 }
 
+/// A link for tests without workers that refuses slots from a number on.
+pub(crate) fn scarce_link(kind: LinkKind, slots_max: u32) -> Arc<dyn ReceiverLink> {
+    Arc::new(ModelLink::scarce(kind, slots_max))
+}
+
 fn is_full() -> bool {
     std::env::var("HEADWATER_SIMULATION").is_ok_and(|value| value == "full")
 }

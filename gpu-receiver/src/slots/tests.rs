@@ -261,7 +261,7 @@ fn a_tainted_slot_is_given_up_when_nobody_reads_it_and_another_takes_its_place()
     let mut pool = plain_pool(&card, None, 2);
     let [lost, other] = [(); 2].map(|()| pool.take().expect("memory").expect("a slot"));
     let memory = Arc::downgrade(&pool.slot(lost).memory);
-    pool.taint([lost]);
+    pool.taint([lost], "rack-3:7402");
     assert_eq!(card.known().len(), 2, "whoever reads it reads on");
     assert!(pool.slot_still(lost).is_some());
     pool.give_back(lost, &ledger());
@@ -286,14 +286,18 @@ fn a_slot_that_finds_no_memory_when_it_is_made_anew_is_tried_again() {
             let mut pool = pool(&card, GpuDirect::Off, 2);
             pool.make.exportable = true;
             let [lost, _] = [(); 2].map(|()| pool.take().expect("memory").expect("a slot"));
-            pool.taint([lost]);
+            pool.taint([lost], "rack-3:7402");
             pool.give_back(lost, &ledger());
+            assert!(pool.missing().is_none(), "not tried yet");
             assert_eq!(pool.take().expect("it waits"), None);
             assert!(pool.is_exhausted(), "the wait has a cause");
+            let missing = pool.missing().expect("one is missing");
+            assert_eq!((missing.count, &*missing.workers), (1, "rack-3:7402"));
+            assert!(missing.reason.contains("GPU 0"), "{}", missing.reason);
             assert_eq!(pool.take().expect("it waits"), None, "not tried at every turn");
             std::thread::sleep(MISSING_PAUSE);
             assert!(pool.take().expect("memory").is_some());
-            assert!(pool.is_exhausted() && pool.len() == 2);
+            assert!(pool.is_exhausted() && pool.len() == 2 && pool.missing().is_none());
         },
     );
 }
@@ -308,7 +312,7 @@ fn cards_go_on_writing_to_twins_where_one_that_is_made_anew_cannot_be_registered
         pool.reserve(2).expect("slots");
         pool.offer();
         let [lost, _] = [(); 2].map(|()| pool.take().expect("memory").expect("a slot"));
-        pool.taint([lost]);
+        pool.taint([lost], "rack-3:7402");
         pool.give_back(lost, &ledger());
         assert_eq!(pool.take().expect("it waits"), None);
         assert_eq!(card.known(), ["device"]);

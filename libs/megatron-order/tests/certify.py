@@ -144,11 +144,14 @@ def masked(name, **options):
             **options,
         )
         made = BlendedMegatronDatasetBuilder(GPTDataset, [None] * 3, lambda: True, config)
-        rows = [row for row in made.build()[0]]
+        made = made.build()[0]
+        rows = [row for row in made]
+        text = [made._query_document_sample_shuffle_indices(at)[0] for at in range(len(made))]
         names = ("tokens", "labels", "loss_mask", "position_ids", "attention_mask")
         return {
             "name": name,
             **{key: options[key] for key in options if isinstance(options[key], bool)},
+            "text": [" ".join(map(str, row)) for row in text],
             **{key: sha256(np.stack([row[key].numpy() for row in rows])) for key in names},
         }
 

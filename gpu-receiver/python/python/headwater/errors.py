@@ -38,7 +38,7 @@ class WorkerError(HeadwaterError):
 
 
 class SlotsError(HeadwaterError):
-    """The trainer holds all batches for which there is memory: release earlier batches."""
+    """No slot for a batch is free: the trainer or a worker holds them, or lost ones cannot be made anew. The text says which."""
 
 
 class BusyError(HeadwaterError):

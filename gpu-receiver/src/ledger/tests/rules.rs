@@ -329,6 +329,9 @@ fn forgotten_batches_are_withdrawn_and_their_slot_waits_for_its_writers() {
 #[test]
 fn a_worker_that_is_gone_names_the_slots_of_the_leases_that_it_could_write_for() {
     let (mut ledger, first, _) = hedged();
+    let name = ledger.writer(A);
+    ledger.on_worker_left(A, ms(1));
+    assert_eq!(ledger.writer(A), name, "its session is over, and it may still write");
     assert_eq!(ledger.on_gone(A), [SLOT]);
     assert_eq!(ledger.on_gone(A), [], "it is gone already");
     ledger.on_arrived(B, first, Landing::Device, ms(50));

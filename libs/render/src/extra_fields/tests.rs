@@ -319,23 +319,6 @@ fn a_worker_without_the_tokenizer_says_what_to_configure() {
     assert!(readers.tokenizing(&tokenizers).is_err(), "no room for two special tokens");
 }
 
-/// The sequences of the corpus that libs/megatron-order/tests/certify.py makes, in 16 bits.
-fn megatron_texts(length: u32, extra_token: bool) -> Vec<Vec<u8>> {
-    let lengths: Vec<u32> = (0..40u32).map(|at| at * 7919 % 61).collect();
-    let tokens = lengths.iter().map(|&tokens| u64::from(tokens)).sum();
-    let size = headwater_megatron_order::CorpusSize::new(40, tokens, length, extra_token, None);
-    let order = headwater_megatron_order::CorpusOrder::new(size, lengths, 1234);
-    let text = |sample| -> Vec<u8> {
-        let pieces = order.pieces(sample).into_iter();
-        let tokens = pieces.flat_map(|piece| {
-            let begin = order.tokens_before(piece.document) + piece.offset;
-            begin..begin + piece.tokens
-        });
-        tokens.flat_map(|at| ((at * 31 % 97) as u16).to_le_bytes()).collect()
-    };
-    (0..size.samples).map(text).collect()
-}
-
 fn i64s(row: &[u8]) -> Vec<i64> {
     row.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
 }
@@ -353,13 +336,16 @@ fn sequences_have_the_tensors_of_megatrons_dataset() {
     let certificate: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let length = 24;
     for case in certificate["masked"].as_array().unwrap() {
-        let extra_token = case["add_extra_token_to_sequence"].as_bool().unwrap_or(true);
         let resets = case["reset_attention_mask"].as_bool().unwrap();
         let keys = json!({"kind": "sequence", "length": length, "eod": 7,
             "reset_position_ids": case["reset_position_ids"], "reset_attention_mask": resets,
             "eod_mask_loss": case["eod_mask_loss"]});
         let mut found: [Vec<i64>; 5] = Default::default();
-        for text in megatron_texts(length, extra_token) {
+        let texts = case["text"].as_array().unwrap();
+        assert!(texts.len() > 40);
+        for text in texts {
+            let tokens = text.as_str().unwrap().split(' ').map(|token| token.parse().unwrap());
+            let text: Vec<u8> = tokens.flat_map(u16::to_le_bytes).collect();
             let rows = read(keys.clone(), &text);
             let at = |part: usize| 8 * length as usize * part;
             let mask = at(2)..at(2) + 4 * length as usize;

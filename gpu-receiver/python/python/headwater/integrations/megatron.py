@@ -14,10 +14,10 @@ from typing import Any, Optional
 import torch
 
 from .. import Loader
-from ..sampling import DataLoaderWrapper
+from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import is_on_cluster, refuse
 
-__all__ = ["GPTBatches", "gpt_loader"]
+__all__ = ["GPTBatches", "attention_mask", "gpt_loader"]
 
 _NAME = "tokens"
 _TEXT = "text"
@@ -89,7 +89,7 @@ class GPTBatches(DataLoaderWrapper):
         self._positions: Optional[torch.Tensor] = None
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        return map(self._converted, iter(self.loader))
+        return BatchIterator(self.loader, self._converted)
 
     def _converted(self, batch: Any) -> dict[str, torch.Tensor]:
         tensors = batch.torch()
