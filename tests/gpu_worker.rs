@@ -290,10 +290,7 @@ fn a_gpu_that_cannot_be_had_is_refused_by_name() {
         (("EMULATED_CUDA_MEMORY_BYTES", "1048576"), "augment.cuda_memory_bytes"),
         (("EMULATED_CUDA_FAIL", "cuModuleLoadData:1"), "GPU 0: load kernels: unspecified launch"),
         (("EMULATED_CUDA_FAIL", "cuMemHostAlloc:1:2"), "GPU 0: pin memory: out of memory"),
-        (
-            ("EMULATED_CUDA_CAPABILITY", "7.0"),
-            "is of architecture sm_70, and kernels are made for sm_75",
-        ),
+        (("EMULATED_CUDA_CAPABILITY", "7.0"), "has architecture sm_70, but the kernels need sm_75"),
     ] {
         let (code, said) = refused(&mut fleet, libraries, &[variables], &[forced]);
         assert_eq!(code, Some(1), "{variables:?}: {said}");

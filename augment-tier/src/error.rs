@@ -76,8 +76,8 @@ pub enum AugmentError {
     },
     /// The GPU is gone, and nothing else here decodes as a recipe asks for.
     #[error(
-        "the GPU has failed ({reason}), and recipe.decoder `nvjpeg` has no other here: start this \
-         worker anew, or look at the machine's GPU if it happens again"
+        "the GPU has failed ({reason}), and recipe.decoder `nvjpeg` needs it: restart this \
+         worker, or check the machine's GPU if it happens again"
     )]
     DeviceLost {
         /// What was said of it.
@@ -103,7 +103,7 @@ pub enum SessionError {
         waited_ms: u64,
     },
     /// Another receiver took its place before it said hello.
-    #[error("no hello before as many other receivers came as may wait: try again")]
+    #[error("dropped before its hello, because too many other receivers were waiting: try again")]
     TurnedOut,
     /// Another message came first, or hello came again.
     #[error("{what}: the first message of a session, and only that, is hello")]
@@ -161,7 +161,7 @@ pub enum SessionError {
         tried: bool,
     },
     /// More leases than credits.
-    #[error("lease {lease} is more than the {credits} that may be open")]
+    #[error("lease {lease} exceeds the limit of {credits} open leases")]
     Overrun {
         /// The lease.
         lease: u64,

@@ -78,7 +78,8 @@ pub enum CheckpointError {
     },
     /// The newest checkpoint is not one of this stream.
     #[error(
-        "cannot resume from {}: {source}; where it is another loader's, give each its own receiver.checkpoint_dir",
+        "cannot resume from {}: {source}; if another loader wrote it, give each loader its own \
+         receiver.checkpoint_dir",
         path.display()
     )]
     Other {
@@ -89,8 +90,9 @@ pub enum CheckpointError {
     },
     /// A run has gone back in the stream there after this one had begun.
     #[error(
-        "{} has checkpoints of lineage {found}, and this run is of lineage {own}: another run went back in \
-         the stream there; end one of them, or give each its own receiver.checkpoint_dir", dir.display()
+        "{} has checkpoints of lineage {found}, and this run has lineage {own}: another run went \
+         back in the stream there; end one of the two runs, or give each its own \
+         receiver.checkpoint_dir", dir.display()
     )]
     Superseded {
         /// The folder.

@@ -231,8 +231,8 @@ pub enum ReceiverError {
     },
     /// Workers still write to slots that were taken back from them, and no other slot is free.
     #[error(
-        "none of {slots} slots is free: {kept} of them are kept by parts that were taken back and that \
-         a worker still writes ({workers}): restart it, or raise receiver.slots_max"
+        "none of {slots} slots is free: {kept} of them wait for workers that may still write \
+         withdrawn parts to them ({workers}): restart these workers, or raise receiver.slots_max"
     )]
     SlotsKept {
         /// Slots there are.

@@ -11,6 +11,15 @@ const OVER_GRPC_MIN: f64 = 0.1;
 /// After what to do where ranks have no worker.
 const WHY_NOT: &str = "Logs of ranks say why a worker that answers is not taken.";
 
+/// The beginning of the verdict's line.
+pub(crate) fn title(stage: Stage, wait: &Wait<'_>) -> &'static str {
+    match stage {
+        Stage::Nobody if is_mostly(wait, "retry") => "lost processes",
+        Stage::Nobody => "no worker",
+        _ => stage.name(),
+    }
+}
+
 /// The end of the verdict's line.
 pub(crate) fn short(stage: Stage, seen: &Seen<'_>, wait: &Wait<'_>) -> String {
     let waits = format!("ranks wait for {} of their time", percent(wait.share));
@@ -34,9 +43,9 @@ pub(crate) fn short(stage: Stage, seen: &Seen<'_>, wait: &Wait<'_>) -> String {
             "workers or storage nodes were lost".to_owned()
         }
         Stage::Nobody => match lonely(seen).as_slice() {
-            [] => "ranks have had no worker".to_owned(),
-            [one] => format!("{} has no worker", one.name),
-            some => format!("{} ranks have no worker", some.len()),
+            [] => "ranks have had none".to_owned(),
+            [one] => format!("{} has none", one.name),
+            some => format!("{} ranks have none", some.len()),
         },
         Stage::Storage => match over_grpc(seen) {
             Some((share, _)) => {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::remedy::{remedy, short};
+use super::remedy::{remedy, short, title};
 use super::report::{Stage, Verdict};
 use super::rows::PENDING;
 use super::seen::{Seen, Wait, percent};
@@ -122,8 +122,8 @@ fn judge(seen: &Seen<'_>, wait: &Wait<'_>) -> Verdict {
         None => "the wait".to_owned(),
         Some(rank) => format!("the wait of {rank}, which the other ranks wait for"),
     };
-    let text =
-        format!("{}: {} of {whose}; {}", stage.name(), percent(*share), short(*stage, seen, wait));
+    let title = title(*stage, wait);
+    let text = format!("{title}: {} of {whose}; {}", percent(*share), short(*stage, seen, wait));
     Verdict { stage: *stage, share: Some(*share), text, remedy: remedy(*stage, seen, wait) }
 }
 
@@ -187,7 +187,12 @@ mod tests {
             causes.push((cause, 0.2));
             let verdict = judged(&[rank("rank 0", &causes)], &workers(2, 0.9));
             assert_eq!(verdict.stage, stage, "{cause}: {}", verdict.text);
-            assert!(verdict.text.starts_with(stage.name()), "{}", verdict.text);
+            let title = match cause {
+                "nobody" => "no worker: ",
+                "retry" => "lost processes: ",
+                _ => stage.name(),
+            };
+            assert!(verdict.text.starts_with(title), "{}", verdict.text);
             assert!(verdict.share.is_some_and(|share| share > 0.6) && !verdict.remedy.is_empty());
         }
     }
@@ -304,7 +309,7 @@ mod tests {
             troubles: &["n1:9400: connection refused".to_owned()],
             ..Seen::default()
         });
-        assert_eq!(verdict.text, "nobody: 100 % of the wait; run7 rank 0 has no worker");
+        assert_eq!(verdict.text, "no worker: 100 % of the wait; run7 rank 0 has none");
         assert!(verdict.remedy.contains("n1:7402") && verdict.remedy.contains("n1:9400"));
     }
 }

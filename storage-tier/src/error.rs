@@ -88,8 +88,8 @@ pub enum StorageError {
     },
     /// A file beside which no index of DALI's can be written.
     #[error(
-        "`{name}` gets no index of DALI's: {why}; storage nodes do without, and `headwater datasets \
-         list` makes the indices that they keep"
+        "no DALI index can be made for `{name}`: {why}; storage nodes do not need one: `headwater \
+         datasets list` makes their own indices"
     )]
     NoDaliIndex {
         /// The object, as people write it.
@@ -111,7 +111,7 @@ pub enum StorageError {
         fault: String,
     },
     /// An index file that cannot be read.
-    #[error("index `{name}` cannot be read: allow it, or remove the file")]
+    #[error("index `{name}` cannot be read: give read permission, or remove the file")]
     IdxRead {
         /// The index, as people write it.
         name: String,
@@ -146,7 +146,7 @@ pub enum StorageError {
         reason: String,
     },
     /// A sample that cannot be held against a filter now.
-    #[error("a filter cannot be decided: {reason}")]
+    #[error("a filter cannot be applied: {reason}")]
     NotJudged {
         /// Whose sample, and why.
         reason: String,
@@ -244,7 +244,7 @@ pub enum StorageError {
     },
     /// A shard that the dataset does not have.
     #[error(
-        "dataset `{dataset}` has {}, number {shard} was asked for", pluralize(*.shards, "shard")
+        "dataset `{dataset}` has {}: there is no shard number {shard}", pluralize(*.shards, "shard")
     )]
     NoShard {
         /// Name of the dataset.

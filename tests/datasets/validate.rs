@@ -115,7 +115,7 @@ fn checksums_of_sha256sum_are_held_to() {
     File::options().write(true).open(&shard).unwrap().write_all_at(b"x", end - 1).unwrap();
     fs::write(folder.join("SHA256SUMS"), [&sums.stdout[..], gone.as_bytes()].concat()).unwrap();
     let ended = place.run(&["datasets", "validate"]);
-    tells(&ended, &["photos-000002.tar: ", "it has SHA-256 "]);
+    tells(&ended, &["photos-000002.tar: ", "its SHA-256 is "]);
     tells(&ended, &["gone.tar: ", "not there"]);
     refused(&ended, &["0 samples and 2 shards"]);
 }

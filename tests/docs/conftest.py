@@ -1,6 +1,8 @@
 """The program, and a folder in which blocks of the docs are run."""
 
+import functools
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from documents import ROOT
 PHOTOS = ROOT / "tests" / "data" / "photos"
 # More than the largest batch of a block that is run.
 LEAST_PHOTOS = 72
+HELP_LIMIT_S = 60
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +25,19 @@ def program() -> Path:
     if not there:
         pytest.exit(f"no `headwater` at {', '.join(map(str, given))}: run `cargo build`, or set HEADWATER_BIN", 2)
     return max(there, key=lambda path: path.stat().st_mtime).resolve()
+
+
+@pytest.fixture(scope="session")
+def help_of(program):
+    """The help of a verb of the program, by its words."""
+
+    @functools.cache
+    def help_of(verbs: tuple[str, ...]) -> str:
+        done = subprocess.run([program, *verbs, "--help"], capture_output=True, text=True, timeout=HELP_LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return help_of
 
 
 @pytest.fixture

@@ -33,6 +33,10 @@ BANNED = {
     r"\bits copy there begins\b": "is copied there",
     r"\bis around the (?:library|code)\b": "which code",
     r"\bas are wanted\b": "any number",
+    r"\bare no classes\b": "are not classes",
+    r"\bof it decode\b": "decode, in render",
+    r"\bmilliards?\b": "billion",
+    r"\bthe seed system\b": "dino_loader",
 }
 ANY_BANNED = re.compile("|".join(BANNED))
 
@@ -140,6 +144,9 @@ def test_there_are_crates():
         "//! Reads shards, of\n//! which two are kept.",
         '// An apostrophe\'s string\nlet text = "//"; // what a worker is told',
         "/// Takes so many bytes.\nfn take(bytes: u64) {}",
+        '#[error("`{}` lies beside folders, so that their names are no classes")]\nBeside,',
+        "A milliard samples of the seed system",
+        "| part | of it decode |",
         '#[error(\n    "shard `{name}` cannot be \\\n     had")]\nShard,',
         '//\nreturn Err(anyhow!(r#"{} cannot "be had"#, name(")")));',
         '//\nfile.read().with_context(|| format!("the file has not a header"))?;',

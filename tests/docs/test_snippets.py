@@ -1,7 +1,6 @@
 """Each block of shell or Python in README.md and docs is run, or says why not; names in all of them are there."""
 
 import contextlib
-import functools
 import itertools
 import os
 import re
@@ -24,19 +23,6 @@ UNMARKED = [block for block in BLOCKS if block.mark is None]
 
 def of(languages: set[str], of_blocks: list[Block]) -> list:
     return [pytest.param(block, id=block.place) for block in of_blocks if block.language in languages]
-
-
-@pytest.fixture(scope="session")
-def help_of(program):
-    """The help of a verb of the program, by its words."""
-
-    @functools.cache
-    def help_of(verbs: tuple[str, ...]) -> str:
-        done = subprocess.run([program, *verbs, "--help"], capture_output=True, text=True, timeout=LIMIT_S)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return help_of
 
 
 @pytest.mark.parametrize("block", of(SHELL, BLOCKS))

@@ -114,6 +114,13 @@ def test_autoscaling_and_its_documentation_ask_for_metrics_there_are():
     assert [breach for name in names for breach in asked(name)] == []
 
 
+def test_runbooks_of_alerts_are_where_the_docs_are_published():
+    published = "https://docs.example/headwater/runbook.html"
+    (rule,) = of_kind(render("gpu", "1.37.0", "--set", f"monitoring.alerts.runbook={published}"), "PrometheusRule")
+    urls = {one["alert"]: one["annotations"]["runbook_url"] for one in rule["spec"]["groups"][0]["rules"]}
+    assert urls == {one["alert"]: f"{published}#{one['alert'].lower()}" for one in alerts()}
+
+
 def test_alerts_and_dashboard_are_in_the_cluster_as_they_are_in_the_files():
     objects = render("gpu")
     (rule,) = of_kind(objects, "PrometheusRule")

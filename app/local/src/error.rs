@@ -66,8 +66,9 @@ pub enum LocalError {
     },
     /// Somebody else starts the services, and does not come to an end.
     #[error(
-        "waited {waited_ms} ms for `{path}`: the process that has locked it starts the same local services and \
-         does not get on; end it, or raise receiver.worker_wait_ms", path = path.display()
+        "waited {waited_ms} ms for `{path}`: another process has locked it to start the same \
+         local services, and makes no progress; end that process, or raise \
+         receiver.worker_wait_ms", path = path.display()
     )]
     Busy {
         /// The lock.
@@ -96,13 +97,13 @@ pub enum LocalError {
     #[error("a tier of the local services has ended before it was asked to")]
     Ended,
     /// No thread could be started.
-    #[error("the local services have no threads: {0}")]
+    #[error("cannot start the threads of the local services: {0}")]
     Threads(#[source] io::Error),
     /// A thread of the services' own died.
     #[error("a thread of the local services stopped by a panic: report it with the log")]
     Panic,
     /// Whoever wanted them does not any more.
-    #[error("local services are not wanted any more")]
+    #[error("the start of the local services was cancelled")]
     Cancelled,
 }
 

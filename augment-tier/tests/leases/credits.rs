@@ -26,7 +26,7 @@ async fn one_lease_more_than_the_credits_ends_the_session() {
     receiver.lease(3, 0, 2, &samples(0, [3])).await;
     let status = receiver.ended().await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert_eq!(status.message(), "lease 3 is more than the 2 that may be open");
+    assert_eq!(status.message(), "lease 3 exceeds the limit of 2 open leases");
 }
 
 #[tokio::test(flavor = "multi_thread")]

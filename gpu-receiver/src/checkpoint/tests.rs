@@ -204,10 +204,7 @@ fn a_run_that_another_one_has_gone_back_behind_writes_nothing_there() {
     next.write(6, &state(6)).expect("written");
     let before = names(dir.path());
     let error = left.write(12, &state(12)).expect_err("of an abandoned lineage").to_string();
-    assert!(
-        error.contains("has checkpoints of lineage 2, and this run is of lineage 1"),
-        "{error}"
-    );
+    assert!(error.contains("has checkpoints of lineage 2, and this run has lineage 1"), "{error}");
     assert!(error.contains("receiver.checkpoint_dir"), "{error}");
     assert_eq!(names(dir.path()), before);
 }

@@ -43,8 +43,8 @@ pub enum CudaError {
     },
     /// The kernels are not made for so old a GPU.
     #[error(
-        "GPU {ordinal}, {name}, is of architecture {architecture}, and kernels are made for {least} \
-         and later: take a newer one"
+        "GPU {ordinal}, {name}, has architecture {architecture}, but the kernels need {least} or \
+         later: use a newer GPU"
     )]
     TooOld {
         /// Its number.

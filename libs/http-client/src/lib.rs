@@ -37,7 +37,7 @@ pub enum HttpError {
     #[error("no answer within {} s", .0.as_secs())]
     Late(Duration),
     /// The connection broke, or the answer is not HTTP.
-    #[error("the answer broke off: {0}")]
+    #[error("the answer ended early: {0}")]
     Broken(hyper::Error),
     /// The answer is too long.
     #[error("the answer is longer than {0} bytes")]

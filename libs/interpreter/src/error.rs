@@ -91,8 +91,9 @@ pub enum CallError {
     },
     /// Too many interpreters were killed and have not ended, so that no other one is started.
     #[error(
-        "{processes} Python processes were killed and have not ended: what they wait for does not answer, such as a \
-         network file system; bring it back, or restart this process"
+        "{processes} Python processes were killed and have not ended, because something that they \
+         wait for does not answer, such as a network file system: repair it, or restart this \
+         process"
     )]
     Unended {
         /// How many.

@@ -67,8 +67,8 @@ pub enum MeasureError {
     },
     /// The samples do not fit into the memory of a stream together.
     #[error(
-        "sample {number} does not fit beside those before it: raise augment.cuda_memory_bytes or \
-         lower augment.threads"
+        "sample {number} does not fit in the GPU's memory with the samples before it: raise \
+         augment.cuda_memory_bytes or lower augment.threads"
     )]
     NoRoom {
         /// Number of the first that does not.

@@ -30,7 +30,7 @@ pub enum StorageClientError {
         message: String,
     },
     /// A node's message that does not keep to the protocol.
-    #[error("storage node {node} sent a message that makes no sense")]
+    #[error("storage node {node} sent an invalid message")]
     Message {
         /// Address of the node.
         node: String,

@@ -24,7 +24,7 @@ pub enum ObjectError {
         name: String,
     },
     /// It was in the host's cache, and is not any more.
-    #[error("`{name}` has made room for others in the cache: open it anew")]
+    #[error("`{name}` was evicted from the cache: open it again")]
     Evicted {
         /// As people write it.
         name: String,

@@ -39,7 +39,7 @@ pub struct LeftOut {
 #[derive(Debug, thiserror::Error)]
 pub enum ShardReadError {
     /// There is no such sample.
-    #[error("shard `{name}` has {}, number {index} was asked for", pluralize(*.samples, "sample"))]
+    #[error("shard `{name}` has {}: there is no number {index}", pluralize(*.samples, "sample"))]
     OutOfRange {
         /// The shard, as people write it.
         name: String,

@@ -48,8 +48,8 @@ pub enum TelemetryError {
     /// Nothing can listen on the address.
     #[error(
         "cannot listen on `{address}` for metrics: {source}; choose another \
-         telemetry.metrics_listen (`host:port`, port 0: any), to whose port a training rank adds its \
-         local rank"
+         telemetry.metrics_listen (`host:port`, port 0: any); a training rank adds its local rank \
+         to the port"
     )]
     Listen {
         /// The address asked for.

@@ -7,7 +7,7 @@ use std::io;
 pub enum TraceError {
     /// The name says no format.
     #[error(
-        "trace `{path}` is of no known kind: let it end in `.json` (trace events, for \
+        "trace `{path}` has an unknown ending: use `.json` (trace events, for \
          https://ui.perfetto.dev) or `.pfw.gz` (DFTracer)"
     )]
     Kind {
@@ -16,8 +16,8 @@ pub enum TraceError {
     },
     /// The name holds a placeholder that there is not.
     #[error(
-        "trace `{path}` has `%{letter}`, which stands for nothing: %r is the rank, %t the tier, %h the \
-         host, %p the process, %% a percent sign"
+        "trace `{path}` has the unknown placeholder `%{letter}`: %r is the rank, %t the tier, %h \
+         the host, %p the process, %% a percent sign"
     )]
     Placeholder {
         /// The path.

@@ -54,13 +54,13 @@ pub(crate) struct EntriesStamp {
 pub(crate) enum Refused {
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    #[error("is no file of entry points")]
+    #[error("is not a file of entry points")]
     Foreign,
-    #[error("is of another release")]
+    #[error("was written by another release")]
     OtherRelease,
     #[error("is damaged")]
     Damaged,
-    #[error("is of another shard, or of this one before it was changed")]
+    #[error("belongs to another shard, or to this shard before it was changed")]
     OtherShard,
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct Sums {
 /// Other bytes than they should be.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it has SHA-256 {got} and should have {wanted} by the `{SUMS_FILE}` beside it: write it there \
-     again, or write `{SUMS_FILE}` anew"
+    "its SHA-256 is {got}, but `{SUMS_FILE}` next to it says {wanted}: copy the shard there \
+     again, or make `{SUMS_FILE}` again"
 )]
 struct OtherSum {
     got: String,

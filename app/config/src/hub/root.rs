@@ -34,7 +34,7 @@ pub struct Surroundings<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// The seed system's variable comes last.
+/// dino_loader's variable comes last.
 const VARIABLES: [&str; 2] = ["HEADWATER_DATASETS_ROOT", "DINO_DATASETS_ROOT"];
 const PYPROJECT: &str = "pyproject.toml";
 /// In the home folder.

@@ -25,7 +25,7 @@ pub enum DecodeError {
         detail: String,
     },
     /// Nothing that is known here begins like this.
-    #[error("not an image: its {len_bytes} bytes are no JPEG, PNG, WebP, GIF, BMP, TIFF or PNM")]
+    #[error("not an image: its {len_bytes} bytes are not JPEG, PNG, WebP, GIF, BMP, TIFF or PNM")]
     NotAnImage {
         /// Number of bytes. What they are stays untold: whose they are is not known here.
         len_bytes: usize,

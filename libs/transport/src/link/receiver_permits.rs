@@ -21,7 +21,7 @@ use crate::metrics::{self, Direction, Share};
 pub(crate) const ALREADY_CONNECTED: &str = "the session is already connected";
 /// The answer to a caller whose place went to a later one before it had shown its key.
 pub(crate) const TURNED_OUT: &str =
-    "no key was shown before as many others came as may wait: try again";
+    "dropped before it showed a key, because too many others were waiting: try again";
 
 /// The way to one connected worker. Its calls are short and never call the permits.
 pub(crate) trait ChannelToWorker: Clone + Debug + Send {

@@ -41,7 +41,7 @@ pub struct SlotMemory {
 
 /// Why slot memory is not available. It does not go away by trying again.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot have a slot of {wanted_bytes} bytes: {source}; use fewer or smaller slots")]
+#[error("cannot allocate a slot of {wanted_bytes} bytes: {source}; use fewer or smaller slots")]
 pub struct SlotError {
     /// Bytes of the slot.
     pub wanted_bytes: u64,

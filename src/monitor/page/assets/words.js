@@ -10,12 +10,12 @@ const CAUSES = {
   deliver: ["deliver", "a part is on its way from its worker"],
   device: ["device", "a batch is copied to the GPU"],
   nobody: ["nobody", "there is no worker"],
-  retry: ["retry", "tried in vain: a worker was lost, or storage was away"],
+  retry: ["retry", "made again: a worker was lost, or storage was away"],
   held: ["held", "the trainer holds every slot"],
   pace: ["pace", "slower receivers hold this one up"],
   host: ["host", "the service of this host"],
   pending: ["pending", "a wait that goes on; its cause is not known yet"],
-  other: ["not told", "a wait whose cause the ranks do not tell"],
+  other: ["unknown", "a wait whose cause the ranks do not report"],
 };
 // Every other one of neighbours is hatched, so that colours need not be told apart.
 const HATCHED = new Set(["fetch", "augment", "device", "retry", "pace", "pending"]);

@@ -4,7 +4,7 @@
 //! or `metadata.jsonl` in the folder unless another is named: a line for each image, with its name
 //! within the folder in `file_name`; the other columns become fields of their names. A column `label`
 //! gives `cls` too: its own whole numbers, or the number of each text among all of them, sorted. Numbers with a
-//! fraction are no classes.
+//! fraction are not classes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -41,7 +41,7 @@ impl Labels {
     /// Finds the labels of a folder.
     ///
     /// # Errors
-    /// Images beside class folders, folders that are no classes or have no image; a file of labels that cannot be read,
+    /// Images beside class folders, folders that are not classes or have no image; a file of labels that cannot be read,
     /// or lacks an image; a class that is not among those that are given.
     pub(super) fn find(
         wanted: &str,
@@ -113,8 +113,8 @@ impl Labels {
             }
             (false, Some(at)) => {
                 let reason = format!(
-                    "`{}` lies beside folders of images, so that their names are no classes: move \
-                     it, or set `labels` to `none` or to a file",
+                    "`{}` lies beside folders of images, so the folders' names cannot be classes: move it, \
+                     or set `labels` to `none` or to a file",
                     files.name(at)
                 );
                 Err(unserved(reason))
@@ -249,7 +249,7 @@ fn table(mut rows: Vec<Row>, classes: &[String]) -> Result<Table, String> {
     let label =
         |row: &Row| row.1.iter().find(|(column, _)| column == LABEL).map(|(_, l)| l.clone());
     let labels: BTreeSet<String> = rows.iter().filter_map(label).collect();
-    // One rule for all rows: whole numbers, as pandas writes them too (`10.0`); other numbers, which are no classes; texts.
+    // One rule for all rows: whole numbers, as pandas writes them too (`10.0`); other numbers, which are not classes; texts.
     let are_whole = labels.iter().all(|label| whole_number(label).is_some());
     let is_finite = |label: &String| label.parse::<f64>().is_ok_and(f64::is_finite);
     let are_numbers = labels.iter().all(is_finite);

@@ -97,7 +97,7 @@ pub(crate) struct Distant {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("its listing has parts without end")]
+#[error("its listing does not end")]
 struct Endless;
 
 #[derive(Debug, thiserror::Error)]

@@ -52,11 +52,11 @@ pub(crate) struct Web {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WebError {
     /// A URL of another kind.
-    #[error("only `http` and `https` are spoken, not `{0}`")]
+    #[error("only `http` and `https` are supported, not `{0}`")]
     Scheme(String),
     /// An address that is not encrypted, where that was not allowed.
     #[cfg(feature = "source-object-store")]
-    #[error("it is not encrypted: set `{0}` to `true` if that is meant")]
+    #[error("it is not encrypted: set `{0}` to `true` to allow that")]
     Plain(&'static str),
     /// The system has no certificates.
     #[error(
@@ -67,7 +67,7 @@ pub(crate) enum WebError {
     #[error("no answer")]
     Send(#[source] hyper_util::client::legacy::Error),
     /// An answer that broke off.
-    #[error("the answer broke off")]
+    #[error("the answer ended early")]
     Body(#[source] hyper::Error),
     /// An answer of another length than it should have.
     #[error("the answer has {got} bytes or more instead of {wanted}")]
@@ -92,10 +92,10 @@ pub(crate) enum WebError {
     #[error("redirected {0} times")]
     Redirects(usize),
     /// A redirect that gives up encryption, or that is no URL.
-    #[error("redirected to what cannot be followed")]
+    #[error("redirected to an address that cannot be followed")]
     Redirect,
     /// A URL that is none.
-    #[error("`{0}` is no URL")]
+    #[error("`{0}` is not a URL")]
     Url(String),
 }
 

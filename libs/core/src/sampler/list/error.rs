@@ -98,10 +98,13 @@ pub enum ListError {
     #[error("all weights of samples are zero: at least one must be positive")]
     WeightsAllZero,
     /// The order is a list, and there is none.
-    #[error("`order` is `list`, and there is no list: give `order_list` or `order_weights`")]
+    #[error("`order` is `list`, but no list is given: give `order_list` or `order_weights`")]
     Missing,
     /// There is a list, and the order is another one.
-    #[error("there is a list of samples, and `order` is not `list`: set it, or leave the list out")]
+    #[error(
+        "a list of samples is given, but `order` is not `list`: set it to `list`, or leave the \
+         list out"
+    )]
     NotAsked,
     /// Weights of datasets beside a list.
     #[error(
