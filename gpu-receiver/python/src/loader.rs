@@ -268,8 +268,7 @@ impl Loader {
     /// Where frameworks look for the batches of an epoch, a `headwater.sampling.BatchSampler`.
     #[getter]
     fn batch_sampler(slf: PyRef<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
-        let py = slf.py();
-        py.import("headwater.sampling")?.getattr("BatchSampler")?.call1((slf,))
+        slf.py().import("headwater.sampling")?.getattr("BatchSampler")?.call1((slf,))
     }
 
     /// Where frameworks look for the number of samples, a `headwater.sampling.Dataset`.
