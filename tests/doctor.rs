@@ -246,6 +246,17 @@ fn slots_that_do_not_fit_and_shards_that_are_not_there_are_wrong() {
     let dataset = format!("photos={}", shards.display());
     let said = doctor(&[], &["--ranks", "1", "--batch", "1", "--dataset", &dataset]);
     said.has("dataset photos", "ok", "4 shards");
+    let (_, found) = said.check("dataset photos");
+    assert!(found.ends_with(" samples"), "{found}");
+    let args = ["--ranks", "1", "--batch", "1", "--dataset", &dataset];
+    for (of, ending) in
+        [("", " samples, before filters"), ("photos", ", before filters"), ("other", " samples")]
+    {
+        let filters = format!("[{{dataset = '{of}', kind = 'width', min = 9}}]");
+        let said = doctor(&[("HEADWATER_FILTER", &filters)], &args);
+        let (_, found) = said.check("dataset photos");
+        assert!(found.ends_with(ending), "{found}");
+    }
     said.has("memory of slots", "ok", "1 ranks");
 }
 

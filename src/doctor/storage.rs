@@ -3,7 +3,7 @@
 use anyhow::Result;
 use headwater_config::{Config, DatasetEntry};
 use headwater_core::pluralize;
-use headwater_storage::{DatasetConfig, FirstPlace, first_place};
+use headwater_storage::{DatasetConfig, FilterConfig, FirstPlace, first_place};
 
 use crate::doctor::Check;
 
@@ -22,7 +22,13 @@ async fn dataset(config: &Config, entry: &DatasetEntry) -> Check {
     match look(config, &served).await {
         Ok(FirstPlace { places, name, samples }) => {
             let count = pluralize(places, "shard");
-            Check::ok(check, format!("{count}, the first, {name}, has {samples} samples"))
+            let is_meant =
+                |filter: &FilterConfig| filter.dataset.is_empty() || filter.dataset == served.name;
+            let before = match config.filter.iter().any(is_meant) {
+                true => ", before filters",
+                false => "",
+            };
+            Check::ok(check, format!("{count}, the first, {name}, has {samples} samples{before}"))
         }
         Err(error) => Check::wrong(
             check,
