@@ -20,7 +20,7 @@ use crate::source::{PYTHON, SourceUrl};
 use crate::{FilterConfig, FormatKind, StorageError};
 pub use cache::{NodeCacheConfig, usual_cache_dir};
 pub(crate) use hub::HubAccess;
-pub use megatron::{MegatronConfig, MegatronPart};
+pub use megatron::MegatronConfig;
 pub use python::PythonConfig;
 pub use reads::ReadConfig;
 pub use requests::RequestConfig;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::numpy::normalize;
@@ -26,9 +27,11 @@ pub struct Wanted {
 }
 
 /// A part of a split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Part {
     /// The first share.
+    #[default]
     Train,
     /// The second.
     Valid,

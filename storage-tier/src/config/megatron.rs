@@ -16,24 +16,11 @@ pub struct MegatronConfig {
     /// Shares of training, validation and test, as `969,30,1`: `--split`.
     pub split: String,
     /// Which of these is read.
-    pub part: MegatronPart,
+    pub part: Part,
     /// Whether a sample has the token that follows it, too, as its last label: `add_extra_token_to_sequence`.
     pub extra_token: bool,
     /// Share of samples that each corpus with a weight has in reserve: `mid_level_dataset_surplus`.
     pub surplus: f64,
-}
-
-/// A part of a split.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MegatronPart {
-    /// The first share.
-    #[default]
-    Train,
-    /// The second.
-    Valid,
-    /// The third.
-    Test,
 }
 
 /// Megatron's own default.
@@ -61,21 +48,9 @@ impl Default for MegatronConfig {
             samples: None,
             seed: SEED,
             split: "1".to_owned(),
-            part: MegatronPart::Train,
+            part: Part::default(),
             extra_token: true,
             surplus: SURPLUS,
-        }
-    }
-}
-
-// === impl MegatronPart ===
-
-impl From<MegatronPart> for Part {
-    fn from(part: MegatronPart) -> Self {
-        match part {
-            MegatronPart::Train => Self::Train,
-            MegatronPart::Valid => Self::Valid,
-            MegatronPart::Test => Self::Test,
         }
     }
 }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use headwater_storage_client::Object;
 
 use crate::StorageError;
-use crate::format::arrays::{Element, Pieces};
+use crate::format::arrays::{self, Element, Pieces};
+use crate::source::Place;
 
 const MAGIC: [u8; 9] = *b"MMIDIDX\0\0";
 const VERSION: u64 = 1;
@@ -27,6 +28,11 @@ pub(super) struct Head {
     pub(super) element: Element,
     sequences: u64,
     documents: u64,
+}
+
+/// The index of a file of tokens.
+pub(super) fn idx_of(bin: &Place) -> Place {
+    bin.beside(&format!("{}.idx", arrays::key_stem(bin)))
 }
 
 fn broken(object: &dyn Object, place: &str, fault: impl Into<String>) -> StorageError {

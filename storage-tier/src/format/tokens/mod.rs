@@ -13,11 +13,11 @@ use std::sync::Arc;
 use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 
-use super::arrays::{self, Column, RowsInPlace, Table};
+use super::arrays::{Column, RowsInPlace, Table};
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
-use idx::Head;
+use idx::{Head, idx_of};
 pub(crate) use megatron::Megatron;
 
 /// Reads `.bin` files that have an `.idx` file beside them.
@@ -40,7 +40,7 @@ struct Pair {
 impl Pair {
     fn open(place: &Place, expected: Option<Digest>) -> Result<Self, StorageError> {
         let bin = place.open()?;
-        let idx = place.beside(&format!("{}.idx", arrays::key_stem(place))).open()?;
+        let idx = idx_of(place).open()?;
         let version = Digester::new("headwater tokens' versions 1")
             .bytes(&Version::of(&*bin).digest().to_bytes())
             .bytes(&Version::of(&*idx).digest().to_bytes())

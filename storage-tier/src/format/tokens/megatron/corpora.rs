@@ -12,7 +12,7 @@ use super::Options;
 use super::orders::Orders;
 use crate::StorageError;
 use crate::format::arrays::{self, Column, Element, Table};
-use crate::format::tokens::idx::Head;
+use crate::format::tokens::idx::{Head, idx_of};
 use crate::in_order::in_order;
 use crate::source::{Place, Stat, Version};
 
@@ -197,8 +197,7 @@ impl Corpus {
         };
         let idx = idx_of(&bin).open()?;
         let head = Head::read(&*idx)?;
-        let part = headwater_megatron_order::Part::from(options.config.part);
-        let documents = part.of(&options.split, head.sequences());
+        let documents = options.config.part.of(&options.split, head.sequences());
         let bytes = head.bytes_of(&*idx, documents.clone(), bin_version.bytes)?;
         idx.check_unchanged()?;
         let idx_version = Version::of(&*idx);
@@ -247,8 +246,4 @@ impl Corpus {
     fn at(&self, place: &Place) -> Place {
         Place { source: place.source.clone(), path: self.bin.clone() }
     }
-}
-
-fn idx_of(bin: &Place) -> Place {
-    bin.beside(&format!("{}.idx", arrays::key_stem(bin)))
 }
