@@ -137,6 +137,34 @@ def test_a_state_of_two_ranks_is_loaded_by_one(listed):
     alone.close()
 
 
+def test_it_is_an_iterator_as_megatrons_external_dataloader(listed):
+    path, texts = listed
+    batches = opened(path, consumed_samples=8)
+    for step in range(2, 5):
+        rows = np.stack(texts[step * 4 : step * 4 + 4])
+        np.testing.assert_array_equal(next(batches)["tokens"], rows[:, :-1])
+    rest = sum(1 for _ in iter(lambda: next(batches, None), None))
+    assert rest == len(batches) - 5
+    batches.close()
+
+
+def test_arguments_that_do_not_fit_are_refused_by_name(listed, tmp_path):
+    path, texts = listed
+    for consumed in (-4, 6):
+        with pytest.raises(headwater.ConfigError, match=f"consumed_samples={consumed}.*multiple of 4 samples of 1 ranks"):
+            opened("/no/such/file", consumed_samples=consumed)
+    end = len(texts) // 4 * 4
+    with pytest.raises(headwater.ConfigError, match=f"consumed_samples={end}.*ends after {end} samples"):
+        opened(path, consumed_samples=end)
+    for key, value in (("samples", 400), ("seed", 1234), ("split", "9,1"), ("part", "valid")):
+        with pytest.raises(headwater.ConfigError, match=f"{key}={value!r}.*key of `megatron`"):
+            opened("name", **{"samples": None, key: value}, storage=["127.0.0.1:1"], workers=["127.0.0.1:2"])
+    batches = opened(path, stored="i32", on_bad_sample="fail")
+    with pytest.raises(headwater.HeadwaterError, match="`stored` the type"):
+        next(batches)
+    batches.close()
+
+
 def test_an_unshuffled_order_needs_no_key_and_shuffle_block_shuffles(listed):
     path, texts = listed
     shuffled = opened(path, shuffle_block=3)

@@ -132,6 +132,10 @@ fn what_is_wrong_with_a_field_is_said_with_its_key() {
         (json!({"name": "n", "kind": "sequence", "length": 1}), "fields[0].length"),
         (json!({"name": "n", "kind": "sequence", "length": 8, "dtype": "u16"}), "fields[0].dtype"),
         (
+            json!({"name": "n", "kind": "sequence", "length": 8, "stored": "f32"}),
+            "fields[0].stored",
+        ),
+        (
             json!({"name": "n", "kind": "sequence", "length": 8, "eod_mask_loss": true}),
             "fields[0].eod",
         ),

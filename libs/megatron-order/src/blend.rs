@@ -15,10 +15,13 @@ const COMPARED_ALWAYS: usize = 128;
 const ABOVE: usize = 96;
 /// Groups above the threshold, from which on another one is chosen.
 const ABOVE_MAX: usize = 384;
-/// Steps that are kept, from which a walk can begin.
+/// Steps that are kept, from which a walk can begin: so many, and no more bytes unless there would be fewer than four.
 const MARKS_MAX: usize = 256;
+const MARKS_BYTES_MAX: usize = 64 << 20;
 /// Steps of a walk after which one is kept.
 const MARK_STEPS: u64 = 1 << 20;
+/// Bytes of a kept step for each group.
+const MARK_BYTES: usize = size_of::<u64>() + size_of::<u32>();
 /// Later than any step.
 const NEVER: u64 = u64::MAX;
 
@@ -41,6 +44,8 @@ pub struct Blend {
     groups: Vec<Group>,
     members: Vec<u32>,
     marks: Mutex<BTreeMap<u64, Mark>>,
+    /// Held by whoever walks far, so that others who want to go there find its marks.
+    far: Mutex<()>,
 }
 
 /// Corpora of equal weight. They take turns in the order of their numbers.
@@ -106,7 +111,8 @@ impl Blend {
             groups.push(Group { weight, limit, members: begin..members.len() });
         }
         let start = Mark { rounds: vec![0; groups.len()], turns: vec![0; groups.len()] };
-        Self { size, groups, members, marks: Mutex::new(BTreeMap::from([(0, start)])) }
+        let (marks, far) = (Mutex::new(BTreeMap::from([(0, start)])), Mutex::default());
+        Self { size, groups, members, marks, far }
     }
 
     /// Number of samples.
@@ -119,26 +125,50 @@ impl Blend {
     #[must_use]
     pub fn window(&self, positions: Range<u64>) -> Vec<Pick> {
         let end = positions.end.min(self.size);
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        let (&step, mark) = marks.range(..=positions.start).next_back().expect("there is step 0");
-        let mut walk = Walk::new(self, step, mark.clone());
+        let (mut step, mut mark) = self.nearest(positions.start);
+        let _far = (positions.start - step > MARK_STEPS).then(|| {
+            let far = self.far.lock().unwrap_or_else(PoisonError::into_inner);
+            (step, mark) = self.nearest(positions.start);
+            far
+        });
+        let mut walk = Walk::new(self, step, mark);
         while walk.step < positions.start.min(end) {
             walk.next();
             if walk.step.is_multiple_of(MARK_STEPS) {
-                keep(&mut marks, walk.step, &walk.mark);
+                self.keep(walk.step, &walk.mark);
             }
         }
         let picks = (walk.step..end).map(|_| walk.next()).collect();
-        keep(&mut marks, walk.step, &walk.mark);
+        self.keep(walk.step, &walk.mark);
         picks
+    }
+
+    /// The last step at or before another one that is kept.
+    fn nearest(&self, step: u64) -> (u64, Mark) {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let (&step, mark) = marks.range(..=step).next_back().expect("there is step 0");
+        (step, mark.clone())
+    }
+
+    /// Keeps a step. Where there are many, every second one goes, and never the first.
+    fn keep(&self, step: u64, mark: &Mark) {
+        let most = (MARKS_BYTES_MAX / (self.groups.len() * MARK_BYTES)).clamp(4, MARKS_MAX);
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks.len() >= most {
+            let mut number = 0;
+            marks.retain(|_, _| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+        marks.entry(step).or_insert_with(|| mark.clone());
     }
 
     /// How many samples of each corpus the whole order has. Takes a walk through all of it.
     #[must_use]
     pub fn taken(&self) -> Vec<u64> {
         let _ = self.window(self.size..self.size);
-        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = &marks[&self.size];
+        let (_, mark) = self.nearest(self.size);
         let mut taken = vec![0; self.members.len()];
         for (at, group) in self.groups.iter().enumerate() {
             for (turn, &member) in self.members[group.members.clone()].iter().enumerate() {
@@ -148,18 +178,6 @@ impl Blend {
         }
         taken
     }
-}
-
-/// Keeps a step; all but the first and the last are thinned where there are many.
-fn keep(marks: &mut BTreeMap<u64, Mark>, step: u64, mark: &Mark) {
-    if marks.len() >= MARKS_MAX {
-        let mut number = 0;
-        marks.retain(|_, _| {
-            number += 1;
-            number % 2 == 1
-        });
-    }
-    marks.entry(step).or_insert_with(|| mark.clone());
 }
 
 // === impl Walk ===

@@ -64,7 +64,8 @@ enum Shuffled {
 // === impl CorpusSize ===
 
 impl CorpusSize {
-    /// For `wanted` sequences or more; `None` for those of one epoch. `tokens` is not 0.
+    /// For `wanted` sequences or more; `None` for those of one epoch. `tokens` is not 0. `None` where the tokens of all
+    /// epochs cannot be counted.
     #[must_use]
     pub fn new(
         documents: u64,
@@ -72,17 +73,18 @@ impl CorpusSize {
         sequence_length: u32,
         extra_token: bool,
         wanted: Option<u64>,
-    ) -> Self {
+    ) -> Option<Self> {
         let (length, extra) = (u64::from(sequence_length), u64::from(extra_token));
         let epochs = match wanted {
             None => 1,
-            Some(wanted) => (wanted * length + extra).div_ceil(tokens).max(1),
+            Some(wanted) => wanted.checked_mul(length)?.checked_add(extra)?.div_ceil(tokens).max(1),
         };
+        epochs.checked_mul(tokens)?;
         let samples_in = |epochs: u64| (epochs * tokens).saturating_sub(extra) / length;
         let before = samples_in(epochs - 1);
         let of_final = wanted.unwrap_or(0).saturating_sub(before);
         let few = (FINAL_EPOCH_SHARE * samples_in(1) as f64) as u64;
-        Self {
+        Some(Self {
             documents,
             tokens,
             sequence_length: length,
@@ -90,7 +92,15 @@ impl CorpusSize {
             epochs,
             samples: samples_in(epochs),
             before_final: (epochs > 1 && of_final < few).then_some(before),
-        }
+        })
+    }
+
+    /// Bytes of memory that its order takes, nearly.
+    #[must_use]
+    pub fn order_bytes(&self) -> u64 {
+        let documents = self.epochs.saturating_add(1).saturating_mul(self.documents);
+        let sample = if self.samples > u32::MAX.into() { 8 } else { 4 };
+        documents.saturating_mul(4).saturating_add(self.samples.saturating_mul(sample))
     }
 
     /// Tokens of a sequence with the extra one.

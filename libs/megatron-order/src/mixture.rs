@@ -10,8 +10,8 @@ use crate::{Blend, CorpusSize, Pick, Split};
 
 /// Most samples of a mixture: two to the power of 40.
 const SAMPLES_MAX: u64 = 1 << 40;
-/// Most entries of a document index, which are kept in memory.
-const DOCUMENTS_MAX: u64 = 1 << 31;
+/// Most bytes of the order of one corpus, which is in memory while it is used.
+const ORDER_BYTES_MAX: u64 = 16 << 30;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,16 +72,14 @@ pub enum MixtureFault {
         /// Its documents.
         documents: u64,
     },
-    /// A corpus would be read too often.
+    /// The order of a corpus is too long.
     #[error(
-        "corpus {corpus} would be read {epochs} times, {documents} documents each time, more than \
-         2^31 together: lower its weight or `samples`"
+        "corpus {corpus} would be read so often that the order of its {documents} documents does \
+         not fit {ORDER_BYTES_MAX} bytes: lower its weight or `samples`"
     )]
-    Epochs {
+    Long {
         /// Number of the corpus, from 0.
         corpus: usize,
-        /// How often.
-        epochs: u64,
         /// Its documents.
         documents: u64,
     },
@@ -108,7 +106,7 @@ impl MixtureFault {
         match self {
             Self::NoSize | Self::Samples { .. } => None,
             Self::Short { corpus, .. }
-            | Self::Epochs { corpus, .. }
+            | Self::Long { corpus, .. }
             | Self::Oversampled { corpus, .. } => Some(*corpus),
         }
     }
@@ -227,15 +225,11 @@ fn sizes(
         if tokens == 0 {
             return Err(short);
         }
-        let size = CorpusSize::new(documents, tokens, sequence_length, extra_token, samples);
-        if size.samples == 0 {
-            return Err(short);
+        match CorpusSize::new(documents, tokens, sequence_length, extra_token, samples) {
+            Some(size) if size.samples == 0 => Err(short),
+            Some(size) if size.order_bytes() <= ORDER_BYTES_MAX => Ok(size),
+            _ => Err(MixtureFault::Long { corpus, documents }),
         }
-        let epochs = size.epochs;
-        if epochs.checked_mul(documents).is_none_or(|entries| entries > DOCUMENTS_MAX) {
-            return Err(MixtureFault::Epochs { corpus, epochs, documents });
-        }
-        Ok(size)
     };
     corpora.iter().zip(each).enumerate().map(size).collect()
 }

@@ -268,8 +268,17 @@ fn what_megatron_would_fail_on_is_refused() {
     let short = MixtureFault::Short { corpus: 1, tokens: 0, documents: 0 };
     assert_eq!(mix(Some(9), &[1.0, 1.0], &[(9, 900), (0, 0)]), Err(short));
     assert_eq!(mix(Some(0), &[1.0], &[(9, 900)]), Err(MixtureFault::Samples { samples: 0 }));
-    let epochs = mix(Some(1 << 40), &[1.0], &[(1 << 20, 1 << 22)]);
-    assert!(matches!(epochs, Err(MixtureFault::Epochs { corpus: 0, .. })), "{epochs:?}");
+    // Too many documents, too many samples, and tokens beyond 64 bits.
+    for (samples, corpus) in
+        [(1 << 40, (1 << 20, 1 << 22)), (1 << 34, (1, 1 << 10)), (1 << 40, (1, 1))]
+    {
+        let long = Wanted {
+            sequence_length: if corpus.1 == 1 { 1 << 24 } else { 16 },
+            ..wanted(Some(samples))
+        };
+        let fault = Mixture::new(&long, Some(&[1.0]), &[corpus]).map(|_| ());
+        assert_eq!(fault, Err(MixtureFault::Long { corpus: 0, documents: corpus.0 }));
+    }
     // Small shares are rounded up to whole samples, 13 in all, and half of them is more than the first corpus has.
     let (weights, corpora) =
         ([&[8.0][..], &[1.0; 8]].concat(), [&[(1, 81)][..], &[(1, 17); 8]].concat());

@@ -118,7 +118,9 @@ pub fn is_still_at(known: &Metadata, path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| identity(&found) == identity(known))
 }
 
-fn own_uid() -> u32 {
+/// The user whose files this process writes: its effective one.
+#[must_use]
+pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 

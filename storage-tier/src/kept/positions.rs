@@ -140,8 +140,12 @@ impl KeptPositions {
     /// Removes old files from a folder that a file was written to, once.
     fn tidy(&self, written: &Path) {
         let Some(folder) = written.parent() else { return };
-        let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
-        if tidied.insert(folder.to_owned()) {
+        let is_first = {
+            let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+            tidied.insert(folder.to_owned())
+        };
+        // Not under the lock: a folder may be far and full.
+        if is_first {
             stale::remove(written, POSITIONS_ENDING);
         }
     }

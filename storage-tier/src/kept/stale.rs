@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::DirEntry;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use headwater_own_files::is_own;
+use headwater_own_files::own_uid;
 
 /// Files of one place that stay: the ones that were written last.
 const FILES_KEPT: usize = 8;
@@ -41,7 +42,7 @@ fn place_of(entry: &DirEntry, ending: &str) -> Option<(String, SystemTime)> {
         && digest.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     // Follows no link.
     let found = entry.metadata().ok()?;
-    let is_meant = is_digest && !place.is_empty() && found.is_file() && is_own(&found);
+    let is_meant = is_digest && !place.is_empty() && found.is_file() && found.uid() == own_uid();
     is_meant.then_some((place.to_owned(), found.modified().ok()?))
 }
 

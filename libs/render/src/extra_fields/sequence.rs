@@ -24,7 +24,7 @@ pub(super) fn read(
     rows: &mut [&mut [u8]],
 ) -> Result<(), String> {
     let length = spec.length as usize;
-    let text = Tokens::of(bytes, length)?;
+    let text = Tokens::of(bytes, spec.stored, length)?;
     let [inputs, labels, loss_mask, more @ ..] = rows else {
         return Err("its tensors are missing".to_owned());
     };
@@ -93,23 +93,21 @@ fn put_number(row: &mut [u8], dtype: Dtype, at: usize, number: i64) {
 // === impl Tokens ===
 
 impl<'a> Tokens<'a> {
-    /// The tokens of a field: as many as asked for, or one more. Tokens are never below 0, so that those of one and of two
-    /// bytes have no sign.
-    fn of(bytes: &'a [u8], length: usize) -> Result<Self, String> {
-        let size = [length + 1, length].into_iter().find_map(|count| {
-            let size = bytes.len() / count;
-            (size * count == bytes.len()).then_some(size)
-        });
-        match size {
-            Some(1) => Ok(Self::U8(bytes)),
-            Some(2) => Ok(Self::U16(bytes.as_chunks().0)),
-            Some(4) => Ok(Self::I32(bytes.as_chunks().0)),
-            Some(8) => Ok(Self::I64(bytes.as_chunks().0)),
-            _ => Err(format!(
-                "{} bytes are no {length} or {} tokens of 1, 2, 4 or 8 bytes: `length` is the dataset's `sequence_length`",
+    /// The tokens of a field: as many as asked for, or one more.
+    fn of(bytes: &'a [u8], stored: Dtype, length: usize) -> Result<Self, String> {
+        let is_whole = |count: usize| bytes.len() as u64 == count as u64 * stored.size_bytes();
+        match stored {
+            _ if ![length, length + 1].into_iter().any(is_whole) => Err(format!(
+                "{} bytes are no {length} or {} tokens of {stored}: `length` is the dataset's `sequence_length`, and \
+                 `stored` the type of its tokens",
                 bytes.len(),
                 length + 1
             )),
+            Dtype::U8 => Ok(Self::U8(bytes)),
+            Dtype::U16 => Ok(Self::U16(bytes.as_chunks().0)),
+            Dtype::I32 => Ok(Self::I32(bytes.as_chunks().0)),
+            Dtype::I64 => Ok(Self::I64(bytes.as_chunks().0)),
+            _ => Err(format!("tokens are not stored as {stored}")),
         }
     }
 

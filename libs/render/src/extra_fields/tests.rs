@@ -386,9 +386,14 @@ fn a_sequence_is_read_from_tokens_of_any_size_and_padding_counts_nothing() {
     let of = |size: usize| -> Vec<u8> {
         text.iter().flat_map(|token| token.to_le_bytes()[..size].to_vec()).collect()
     };
-    let whole = read(keys.clone(), &of(8));
-    for size in [1, 2, 4] {
-        assert_eq!(read(keys.clone(), &of(size)), whole, "{size} bytes");
+    let stored = |name: &str| {
+        let mut keys = keys.clone();
+        keys["stored"] = json!(name);
+        keys
+    };
+    let whole = read(stored("i64"), &of(8));
+    for (size, name) in [(1, "u8"), (2, "u16"), (4, "i32")] {
+        assert_eq!(read(stored(name), &of(size)), whole, "{size} bytes");
     }
     let i32s = |row: &[u8]| -> Vec<i32> {
         row.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
@@ -399,11 +404,12 @@ fn a_sequence_is_read_from_tokens_of_any_size_and_padding_counts_nothing() {
     // Without the extra token the last label is missing.
     let short = read(keys.clone(), &of(2)[..6]);
     assert_eq!((i32s(&short[12..24]), f32s(&short[24..36])), (vec![5, 0, 0], vec![1.0, 0.0, 0.0]));
-    for bytes in [0, 5, 7, 10, 24 + 1] {
+    // Tokens of another size, or twice as many, are not taken for those that are meant.
+    for bytes in [0, 5, 7, 3, 4, 12, 16, 32] {
         let said = refused(keys.clone(), &vec![0; bytes]);
         assert!(said.contains("`length`") && said.contains(&format!("{bytes} bytes")), "{said}");
     }
     let large = i64::from(i32::MAX) + 1;
     let bytes: Vec<u8> = [1, large, 2, 3].iter().flat_map(|token| token.to_le_bytes()).collect();
-    assert_eq!(refused(keys, &bytes), "token 2147483648 does not fit i32");
+    assert_eq!(refused(stored("i64"), &bytes), "token 2147483648 does not fit i32");
 }

@@ -14,6 +14,7 @@ from typing import Any, Optional
 import torch
 
 from .. import Loader
+from ..errors import ConfigError
 from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import is_on_cluster, refuse
 
@@ -30,9 +31,10 @@ def gpt_loader(
     sequence_length: int,
     micro_batch_size: int,
     samples: Optional[int] = None,
-    seed: int = 1234,
-    split: str = "1",
-    part: str = "train",
+    seed: Optional[int] = None,
+    split: Optional[str] = None,
+    part: Optional[str] = None,
+    stored: str = "u16",
     eod: Optional[int] = None,
     pad: Optional[int] = None,
     reset_position_ids: bool = False,
@@ -47,49 +49,75 @@ def gpt_loader(
     """Batches of this data-parallel rank, as Megatron's `GPTDataset`, `BlendedDataset` and `MegatronPretrainingSampler` give them.
 
     `data` is a `.bin` file, or a list of weights and corpora as `--data-args-path` names one. On a cluster it is a dataset's name, and
-    that dataset's configuration has `samples`, `seed`, `split` and `part`. `rank` and `world_size` are those of data parallelism.
-    `consumed_samples` counts samples of all ranks. `options` are keywords of `headwater.Loader`.
+    that dataset's configuration has `samples`, `seed`, `split` and `part`. `stored` is the type of its tokens: `u16`, and `i32` for a
+    vocabulary of more than 65,536 tokens. `rank` and `world_size` are those of data parallelism. `consumed_samples` counts samples of
+    all ranks. `options` are keywords of `headwater.Loader`.
+
+    Raises `ConfigError` for an argument that does not fit, before anything is opened; for `consumed_samples` at or beyond the end of
+    the order, after it was opened and closed again.
     """
+    whole = micro_batch_size * world_size
+    if consumed_samples < 0 or consumed_samples % max(whole, 1):
+        remedy = f"give a multiple of {micro_batch_size} samples of {world_size} ranks"
+        raise ConfigError(f"`consumed_samples={consumed_samples}` of gpt_loader: {remedy}")
     sequence = {
         "name": _NAME,
         "field": _TEXT,
         "kind": "sequence",
         "length": sequence_length,
+        "stored": stored,
         **{key: value for key, value in (("eod", eod), ("pad", pad)) if value is not None},
         "reset_position_ids": reset_position_ids,
         "reset_attention_mask": reset_attention_mask,
         "eod_mask_loss": eod_mask_loss,
     }
+    order = {"samples": samples, "seed": seed, "split": split, "part": part}
+    order = {key: value for key, value in order.items() if value is not None}
     source: dict[str, Any] = {"datasets": data}
-    if not is_on_cluster(options):
-        order = {"samples": samples, "seed": seed, "split": split, "part": part}
-        order = {key: value for key, value in order.items() if value is not None}
+    if is_on_cluster(options):
+        for key, value in order.items():
+            refuse(f"{key}={value!r}", "gpt_loader", f"on a cluster `{key}` is a key of `megatron` in the dataset's configuration")
+    else:
         source = {"data": data, "datasets": {"name": "data", "sequence_length": sequence_length, "megatron": order}}
     recipe = {"preset": "custom", "fields": [sequence]}
     # The order is Megatron's, and so is the end of an epoch: what fills no batch of all ranks is left out.
     keywords = {"recipe": recipe, "batch_size": micro_batch_size, "image_field": _TEXT, "label_field": "", "epochs": 1}
     keywords |= {"rank": rank, "world_size": world_size}
     loader = Loader(**{**source, **keywords, **options})
-    batches = GPTBatches(loader, create_attention_mask)
-    step, rest = divmod(consumed_samples, micro_batch_size * world_size)
-    if rest:
-        whole = f"{micro_batch_size} samples of {world_size} ranks"
-        refuse(f"consumed_samples={consumed_samples}", "gpt_loader", f"give a multiple of {whole}")
+    step = consumed_samples // whole
     if step:
-        loader.seek(0, step)
-    return batches
+        try:
+            loader.seek(0, step)
+        except BaseException as error:
+            steps = len(loader)
+            loader.close()
+            if isinstance(error, ConfigError) and step >= steps:
+                known = f"this order ends after {steps * whole} samples in whole batches of all ranks"
+                raise ConfigError(f"`consumed_samples={consumed_samples}` of gpt_loader: {known}") from error
+            raise
+    return GPTBatches(loader, create_attention_mask)
 
 
 class GPTBatches(DataLoaderWrapper):
-    """Batches of a loader as Megatron's `get_batch` takes them: dicts of tensors with `[micro_batch_size, sequence_length]`."""
+    """Batches of a loader as Megatron's `get_batch` takes them: dicts of tensors with `[micro_batch_size, sequence_length]`.
+
+    It is its own iterator, too: Megatron calls `next` on what a dataloader of type `external` is.
+    """
 
     def __init__(self, loader: Loader, create_attention_mask: bool = False) -> None:
         super().__init__(loader)
         self._has_mask = create_attention_mask
         self._positions: Optional[torch.Tensor] = None
+        self._own: Optional[BatchIterator] = None
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         return BatchIterator(self.loader, self._converted)
+
+    def __next__(self) -> dict[str, torch.Tensor]:
+        if self._own is None:
+            self._own = BatchIterator(self.loader, self._converted)
+        batch: dict[str, torch.Tensor] = next(self._own)
+        return batch
 
     def _converted(self, batch: Any) -> dict[str, torch.Tensor]:
         tensors = batch.torch()

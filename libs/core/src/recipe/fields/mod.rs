@@ -172,8 +172,8 @@ pub struct TokensSpec {
     pub bytes_max: u32,
 }
 
-/// How tokens become inputs and targets. The field has `length` tokens as little-endian integers of 1, 2, 4 or 8
-/// bytes, and one more if the file has the last label.
+/// How tokens become inputs and targets. The field has `length` tokens as little-endian integers of type `stored`, and one
+/// more if the file has the last label.
 ///
 /// In a batch of `B` samples: `NAME` and `NAME_labels`, `dtype[B, length]`; `NAME_loss_mask`, `f32[B, length]`; with
 /// `reset_position_ids` also `NAME_position_ids`, `dtype[B, length]`; with `reset_attention_mask` also
@@ -183,6 +183,10 @@ pub struct TokensSpec {
 pub struct SequenceSpec {
     /// Tokens of a sample.
     pub length: u32,
+    /// Type of the tokens in the field: `u8`, `u16`, `i32` or `i64`. Megatron writes `u16` for vocabularies of up to 65,536
+    /// tokens, and otherwise `i32`.
+    #[serde(default = "u16_default")]
+    pub stored: Dtype,
     /// `i64` or `i32`.
     #[serde(default = "i64_default")]
     pub dtype: Dtype,
@@ -209,6 +213,10 @@ fn f32_default() -> Dtype {
 
 fn u8_default() -> Dtype {
     Dtype::U8
+}
+
+fn u16_default() -> Dtype {
+    Dtype::U16
 }
 
 fn i64_default() -> Dtype {

@@ -145,11 +145,12 @@ fn validate_tokens(at: &str, tokens: &TokensSpec) -> Result<(), RecipeError> {
 }
 
 fn validate_sequence(at: &str, sequence: &SequenceSpec) -> Result<(), RecipeError> {
-    let SequenceSpec { length, dtype, eod, .. } = sequence;
+    let SequenceSpec { length, stored, dtype, eod, .. } = sequence;
     // With the next number, so that the tensor of bounds has one, too.
     if !(2..u32::MAX).contains(length) {
         return Err(wrong(format!("{at}.length"), length, "must be 2 or more"));
     }
+    one_of(at, "stored", *stored, &[Dtype::U8, Dtype::U16, Dtype::I32, Dtype::I64])?;
     one_of(at, "dtype", *dtype, &[Dtype::I64, Dtype::I32])?;
     let options = [
         ("reset_position_ids", sequence.reset_position_ids),

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_core::{Digest, Digester};
-use headwater_megatron_order::{BlendList, Mixture, Wanted};
+use headwater_megatron_order::{BlendList, CorpusSize, Mixture, Wanted};
 use headwater_storage_client::Object;
 
 use super::Options;
-use super::orders::Orders;
+use super::orders::{BYTES_MAX, Orders};
 use crate::StorageError;
 use crate::format::arrays::{self, Column, Element, Table};
 use crate::format::tokens::idx::{Head, idx_of};
@@ -91,6 +91,16 @@ impl Corpora {
             let name = fault.corpus().map(|at| format!(" (corpus {at}: `{}`)", list.prefixes[at]));
             unserved(format!("{fault}{}", name.unwrap_or_default()))
         })?;
+        let needed = mixture.sizes().iter().map(CorpusSize::order_bytes).sum::<u64>();
+        if needed > BYTES_MAX as u64 {
+            tracing::warn!(
+                place = %place.name(),
+                needed_bytes = needed,
+                kept_bytes = BYTES_MAX,
+                "not all orders of its corpora can be kept: those that are not are made anew for each shard, which may \
+                 take minutes; divide the corpora among several storage nodes, or write longer documents"
+            );
+        }
         let length = u64::from(wanted.sequence_length) + u64::from(wanted.extra_token);
         let column =
             |name, element, shape: &[u64]| Column::new(&place.name(), name, element, shape);

@@ -1,116 +1,159 @@
 //! Orders of corpora, made when they are needed and kept while there is room.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headwater_megatron_order::CorpusOrder;
 
 use crate::StorageError;
 
-/// Most bytes of the orders of one place, unless a single one has more.
-const BYTES_MAX: usize = 4 << 30;
+/// Most bytes of the orders that this process keeps, of all places.
+pub(super) const BYTES_MAX: usize = 4 << 30;
 
-/// Orders by the numbers of their corpora. Without room for another, those go that were used longest ago.
-#[derive(Debug, Default)]
-pub(super) struct Orders(Mutex<Kept>);
+/// Bytes of the orders that are kept, of all places.
+static KEPT: Budget = Budget { taken: AtomicUsize::new(0), most: BYTES_MAX };
 
+#[derive(Debug)]
+struct Budget {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+/// Orders by the numbers of their corpora. Whoever wants one that somebody makes waits for it.
+///
+/// What was made first stays: shards go through all corpora in turn, so that each order that makes room for another would
+/// be wanted next.
+#[derive(Debug)]
+pub(super) struct Orders {
+    of_corpora: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
+    budget: &'static Budget,
+}
+
+/// The order of a corpus, if it is kept. Who holds its lock makes it.
 #[derive(Debug, Default)]
-struct Kept {
-    /// Each with the time at which it was used last.
-    orders: HashMap<u32, (Arc<CorpusOrder>, u64)>,
-    bytes: usize,
-    time: u64,
+struct Kept(Option<Arc<CorpusOrder>>);
+
+// === impl Budget ===
+
+impl Budget {
+    /// Takes bytes, if there is room for them.
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes <= self.most {
+            return true;
+        }
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        false
+    }
 }
 
 // === impl Orders ===
+
+impl Default for Orders {
+    fn default() -> Self {
+        Self { of_corpora: Mutex::default(), budget: &KEPT }
+    }
+}
 
 impl Orders {
     /// The order of a corpus: the one that is kept, or what `make` gives.
     ///
     /// # Errors
-    /// As `make`.
+    /// As `make`; the next one who wants it tries again.
     pub(super) fn of(
         &self,
         corpus: u32,
         make: impl FnOnce() -> Result<CorpusOrder, StorageError>,
     ) -> Result<Arc<CorpusOrder>, StorageError> {
-        if let Some(order) = self.with(|kept| kept.of(corpus)) {
-            return Ok(order);
+        let kept = {
+            let mut all = self.of_corpora.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(corpus).or_default().clone()
+        };
+        // After a panic of whoever made it there is none.
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(order) = &kept.0 {
+            return Ok(order.clone());
         }
-        // Not under the lock: it waits for files. Two that make the same one at once make equal ones.
         let order = Arc::new(make()?);
-        self.with(|kept| kept.keep(corpus, order.clone()));
+        if self.budget.take(order.bytes()) {
+            kept.0 = Some(order.clone());
+        }
         Ok(order)
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
-        // No panic can happen while the lock is held.
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-// === impl Kept ===
-
-impl Kept {
-    fn of(&mut self, corpus: u32) -> Option<Arc<CorpusOrder>> {
-        self.time += 1;
-        let (order, used) = self.orders.get_mut(&corpus)?;
-        *used = self.time;
-        Some(order.clone())
-    }
-
-    fn keep(&mut self, corpus: u32, order: Arc<CorpusOrder>) {
-        self.keep_within(BYTES_MAX, corpus, order);
-    }
-
-    fn keep_within(&mut self, bytes_max: usize, corpus: u32, order: Arc<CorpusOrder>) {
-        self.time += 1;
-        self.bytes += order.bytes();
-        if let Some((before, _)) = self.orders.insert(corpus, (order, self.time)) {
-            self.bytes -= before.bytes();
-        }
-        while self.bytes > bytes_max && self.orders.len() > 1 {
-            let oldest = self.orders.iter().min_by_key(|(_, (_, used))| used);
-            let oldest = *oldest.expect("there are two").0;
-            let removed = self.orders.remove(&oldest);
-            self.bytes -= removed.map_or(0, |(order, _)| order.bytes());
+impl Drop for Orders {
+    fn drop(&mut self) {
+        let all = self.of_corpora.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for kept in all.values() {
+            let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let bytes = kept.0.as_ref().map_or(0, |order| order.bytes());
+            self.budget.taken.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
     use headwater_megatron_order::CorpusSize;
 
     use super::*;
 
     fn order() -> CorpusOrder {
-        CorpusOrder::new(CorpusSize::new(4, 400, 16, true, None), vec![100; 4], 1)
+        let size = CorpusSize::new(4, 400, 16, true, None).unwrap();
+        CorpusOrder::new(size, vec![100; 4], 1)
+    }
+
+    fn nothing() -> Result<CorpusOrder, StorageError> {
+        Err(StorageError::EmptyFile { name: "c".to_owned() })
     }
 
     #[test]
-    fn the_order_that_was_used_longest_ago_goes() {
-        let mut kept = Kept::default();
+    fn what_was_made_first_stays_and_its_room_is_free_with_its_place() {
+        static SMALL: Budget = Budget { taken: AtomicUsize::new(0), most: 1000 };
         let one = order().bytes();
-        for corpus in 0..3 {
-            kept.keep_within(3 * one, corpus, Arc::new(order()));
+        let places = [(); 2].map(|()| Orders { of_corpora: Mutex::default(), budget: &SMALL });
+        let fit = SMALL.most / one;
+        for corpus in 0..fit as u32 + 2 {
+            places[corpus as usize % 2].of(corpus, || Ok(order())).unwrap();
         }
-        assert!(kept.of(0).is_some());
-        kept.keep_within(3 * one, 3, Arc::new(order()));
-        let there: Vec<_> = (0..4).filter(|&corpus| kept.of(corpus).is_some()).collect();
-        assert_eq!((there, kept.bytes), (vec![0, 2, 3], 3 * one));
-        kept.keep_within(1, 3, Arc::new(order()));
-        assert_eq!((kept.orders.len(), kept.bytes), (1, one), "the newest always stays");
+        assert_eq!(SMALL.taken.load(Ordering::Relaxed), fit * one);
+        for corpus in 0..fit as u32 + 2 {
+            let is_kept = places[corpus as usize % 2].of(corpus, nothing).is_ok();
+            assert_eq!(is_kept, corpus < fit as u32, "{corpus}");
+        }
+        drop(places);
+        assert_eq!(SMALL.taken.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn an_order_is_made_once_and_an_error_is_not_kept() {
         let orders = Orders::default();
-        let name = || "c".to_owned();
-        let failed = orders.of(7, || Err(StorageError::EmptyFile { name: name() }));
-        assert!(failed.is_err());
+        assert!(orders.of(7, nothing).is_err());
         let made = orders.of(7, || Ok(order())).unwrap();
-        let again = orders.of(7, || Err(StorageError::EmptyFile { name: name() })).unwrap();
+        let again = orders.of(7, nothing).unwrap();
         assert!(Arc::ptr_eq(&made, &again));
+    }
+
+    #[test]
+    fn those_who_want_it_at_once_wait_for_one_that_makes_it() {
+        let (orders, together, made) = (Orders::default(), Barrier::new(8), AtomicUsize::new(0));
+        let make = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            Ok(order())
+        };
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    together.wait();
+                    orders.of(3, make).unwrap();
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
     }
 }

@@ -195,6 +195,30 @@ fn what_cannot_be_mixed_says_why() {
 }
 
 #[test]
+fn an_index_that_is_broken_in_its_middle_is_found_by_whoever_looks_for_damage() {
+    let mut files: Files = vec![("m/blend.txt".into(), b"1 c0 1 c1".to_vec())];
+    for number in 0..2 {
+        files.extend(corpus(&format!("m/c{number}"), number, 40));
+    }
+    let damages = |files: &Files| {
+        let place = Held::place_among("m/blend.txt", files.clone());
+        let format = megatron(16, json!({"samples": 200}));
+        let version = format.outlines(&place).unwrap()[0].version;
+        [0, 1].map(|shard| format.verify(&place, shard, version).unwrap())
+    };
+    assert_eq!(damages(&files), [vec![], vec![]]);
+    let idx = files.iter_mut().find(|(name, _)| name.to_str() == Some("m/c1.idx")).unwrap();
+    // The length of the 20th document, which no reader of two offsets sees.
+    idx.1[34 + 4 * 20] ^= 1;
+    let [first, second] = damages(&files);
+    assert!(first.len() == 1 && second.is_empty(), "{first:?} {second:?}");
+    assert!(
+        first[0].fault.contains("c1.idx") && first[0].fault.contains("sequence 21"),
+        "{first:?}"
+    );
+}
+
+#[test]
 fn options_that_cannot_work_are_refused() {
     let dataset = |options: Value, length: Value| {
         let dataset = json!({"name": "d", "shards": ["d"], "sequence_length": length,
