@@ -3,6 +3,7 @@
 mod cache;
 mod hub;
 mod megatron;
+mod pack;
 mod python;
 mod reads;
 mod requests;
@@ -21,6 +22,7 @@ use crate::{FilterConfig, FormatKind, StorageError};
 pub use cache::{NodeCacheConfig, usual_cache_dir};
 pub(crate) use hub::HubAccess;
 pub use megatron::MegatronConfig;
+pub use pack::{LongSequences, PackBy, PackConfig};
 pub use python::PythonConfig;
 pub use reads::ReadConfig;
 pub use requests::RequestConfig;
@@ -104,6 +106,9 @@ pub struct DatasetConfig {
     /// For tokens: Megatron's order. The shards are then `.bin` files, or lists of weights and prefixes.
     #[serde(default)]
     pub megatron: Option<MegatronConfig>,
+    /// For tokens: sequences in packs of one size. The shards are then `.bin` files, or lists of prefixes.
+    #[serde(default)]
+    pub pack: Option<PackConfig>,
     /// Samples of one shard, for formats that have no shards of their own.
     #[serde(default = "shard_samples_default")]
     pub shard_samples: u32,
@@ -152,6 +157,7 @@ impl Default for DatasetConfig {
             columns: Vec::new(),
             sequence_length: None,
             megatron: None,
+            pack: None,
             shard_samples: SHARD_SAMPLES_DEFAULT,
             arguments: BTreeMap::new(),
             sample_bytes_max: SAMPLE_BYTES_DEFAULT,

@@ -39,8 +39,9 @@ mod through_cache;
 mod unpacked;
 
 pub use config::{
-    DatasetConfig, JpegEntries, MegatronConfig, NodeCacheConfig, OnBrokenShard, PythonConfig,
-    ReadConfig, RequestConfig, SourceConfig, StorageConfig, usual_cache_dir,
+    DatasetConfig, JpegEntries, LongSequences, MegatronConfig, NodeCacheConfig, OnBrokenShard,
+    PackBy, PackConfig, PythonConfig, ReadConfig, RequestConfig, SourceConfig, StorageConfig,
+    usual_cache_dir,
 };
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;

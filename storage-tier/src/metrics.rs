@@ -15,6 +15,8 @@ const SERVED_JPEGS: &str = "headwater_storage_served_jpegs_total";
 const ENTRIES_REFUSED: &str = "headwater_storage_entries_refused_total";
 const ENTRIES_MADE: &str = "headwater_storage_entries_made_total";
 const REFUSED: &str = "headwater_storage_refused_requests_total";
+const PACK_PADDING: &str = "headwater_storage_pack_padding_ratio";
+const PACK_LOAD: &str = "headwater_storage_pack_load_ratio";
 const LEFT_OUT: &str = "headwater_storage_filtered_samples";
 const OPEN_SHARDS: &str = "headwater_storage_open_shards";
 const OPEN_SHARDS_LIMIT: &str = "headwater_storage_open_shards_limit";
@@ -51,6 +53,14 @@ pub fn describe_metrics() {
     describe_entries();
     metrics::describe_counter!(REFUSED, "Requests answered by an error, by kind");
     metrics::describe_gauge!(LEFT_OUT, "Samples that do not meet a filter, by dataset and filter");
+    metrics::describe_gauge!(
+        PACK_PADDING,
+        "Share of the places in packs of tokens that no token takes, by dataset"
+    );
+    metrics::describe_gauge!(
+        PACK_LOAD,
+        "Largest load of a rank over the mean, in the worst of 256 steps of packs, by dataset"
+    );
     metrics::describe_gauge!(OPEN_SHARDS, "Shards held open");
     metrics::describe_gauge!(OPEN_SHARDS_LIMIT, "Shards that may be held open");
     metrics::describe_gauge!(READS, "Reads being answered over gRPC");
@@ -119,6 +129,12 @@ pub(crate) fn indexed(source: &'static str) {
 pub(crate) fn left_out(dataset: &str, filter: &str, samples: u64) {
     let labels = [("dataset", dataset.to_owned()), ("filter", filter.to_owned())];
     metrics::gauge!(LEFT_OUT, &labels).set(samples as f64);
+}
+
+/// How well the packs of a dataset are filled, and how evenly they are dealt.
+pub(crate) fn packed(dataset: &str, padding: f64, load: f64) {
+    metrics::gauge!(PACK_PADDING, "dataset" => dataset.to_owned()).set(padding);
+    metrics::gauge!(PACK_LOAD, "dataset" => dataset.to_owned()).set(load);
 }
 
 pub(crate) fn served(samples: usize, bytes: u64) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headwater_config_derive::Keys;
 use headwater_core::recipe::KeyValue;
 use headwater_receiver::DatasetUse;
-use headwater_storage::{DatasetConfig, FormatKind, MegatronConfig};
+use headwater_storage::{DatasetConfig, FormatKind, MegatronConfig, PackConfig};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -56,6 +56,10 @@ pub struct DatasetEntry {
     /// lists of weights and corpora.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub megatron: Option<MegatronConfig>,
+    /// For tokens: sequences in packs of one size, as `{ budget = 8192, epochs = 3 }`. The shards are `.bin` files or lists
+    /// of corpora.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pack: Option<PackConfig>,
     /// Samples of one shard, for formats without shards. Default: 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_samples: Option<u32>,
@@ -234,6 +238,7 @@ impl DatasetEntry {
             columns: self.columns.clone(),
             sequence_length: self.sequence_length,
             megatron: self.megatron.clone(),
+            pack: self.pack.clone(),
             shard_samples: self.shard_samples.unwrap_or(shard_samples),
             arguments: self.arguments.clone(),
             sample_bytes_max: self.sample_bytes_max.unwrap_or(sample_bytes_max),

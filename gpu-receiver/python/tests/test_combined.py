@@ -101,3 +101,5 @@ def test_what_does_not_fit_is_refused(combined):
     state = combined().state_dict()
     with pytest.raises(headwater.StateError, match=r"the state's ratios is \[0.7, 0.3\], here it is \[0.5, 0.5\]"):
         combined(ratios=(0.5, 0.5)).load_state_dict(state)
+    with pytest.raises(headwater.StateError, match="has `ratios`, and this one does not"):
+        combined().load_state_dict(state["loaders"][0])

@@ -239,6 +239,19 @@ def test_a_folder_of_torchvision_with_more_than_images_is_refused(root, of_folde
         DataLoader(folder, BATCH, **arguments, embedded="threads")
 
 
+def test_a_folder_of_torchvision_may_have_images_that_filters_leave_out(root, opened):
+    folder = datasets.ImageFolder(str(root), transform=WHOLE)
+    wide = root / "class-0" / "wide.png"
+    Image.new("RGB", (90, 32)).save(wide)
+    try:
+        loader = opened(DataLoader, folder, BATCH, filters=[{"kind": "width", "max": 50}])
+        assert len(loader.dataset) == len(folder) == IMAGES
+        narrow = opened(DataLoader, datasets.ImageFolder(str(root), transform=WHOLE), BATCH, filters=[{"kind": "width", "max": 50}])
+        assert len(narrow.dataset) == IMAGES
+    finally:
+        wide.unlink()
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

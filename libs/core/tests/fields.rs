@@ -131,6 +131,17 @@ fn what_is_wrong_with_a_field_is_said_with_its_key() {
         (json!({"name": "n", "kind": "tokens", "tokenizer": "a", "length": 0}), "fields[0].length"),
         (json!({"name": "n", "kind": "sequence", "length": 1}), "fields[0].length"),
         (json!({"name": "n", "kind": "sequence", "length": 8, "dtype": "u16"}), "fields[0].dtype"),
+        (json!({"name": "n", "kind": "pack", "budget": 0}), "fields[0].budget"),
+        (
+            json!({"name": "n", "kind": "pack", "budget": 8, "sequences_max": 0}),
+            "fields[0].sequences_max",
+        ),
+        (json!({"name": "n", "kind": "pack", "budget": 8, "stored": "f32"}), "fields[0].stored"),
+        (json!({"name": "n", "kind": "pack", "budget": 8, "dtype": "u8"}), "fields[0].dtype"),
+        (
+            json!({"name": "n", "kind": "pack", "budget": 8, "dtype": "i32", "pad": u32::MAX}),
+            "fields[0].pad",
+        ),
         (
             json!({"name": "n", "kind": "sequence", "length": 8, "stored": "f32"}),
             "fields[0].stored",

@@ -15,7 +15,7 @@ use super::TfRecord;
 use super::Zarr;
 use super::folder::{ListedImage, ListedImages, is_image};
 use super::kind::{FormatKind, MDS_INDEX};
-use super::{Folder, Format, LineKind, Lines, Megatron, Npy, Python, Tar, Tokens};
+use super::{Folder, Format, LineKind, Lines, Megatron, Npy, Packs, Python, Tar, Tokens};
 use crate::find::FoundPlace;
 use crate::kept::KeptIndices;
 use crate::source::{PYTHON, Place, Stat};
@@ -96,6 +96,16 @@ impl<'a> Formats<'a> {
             let reason = "images in it are named before and after something else: name them one after another";
             return Err(StorageError::Unserved { name: place.name(), reason: reason.to_owned() });
         }
+        if let [first, _, ..] = &found[..]
+            && first.format.is_in_order()
+        {
+            let reason = format!(
+                "with `megatron` or `pack`, a dataset has one order of samples and so one shard, and it has {}: name all \
+                 corpora in one list, or make a dataset of each",
+                found.len()
+            );
+            return Err(StorageError::Unserved { name: first.place.name(), reason });
+        }
         Ok(found)
     }
 
@@ -114,7 +124,9 @@ impl<'a> Formats<'a> {
     /// A place whose name says nothing, and that cannot be looked at.
     pub(crate) fn kind_of(&self, place: &Place) -> Result<FormatKind, StorageError> {
         match self.dataset.format {
-            FormatKind::Auto if self.dataset.megatron.is_some() => Ok(FormatKind::Tokens),
+            FormatKind::Auto if self.dataset.megatron.is_some() || self.dataset.pack.is_some() => {
+                Ok(FormatKind::Tokens)
+            }
             FormatKind::Auto => guess(place),
             kind => Ok(kind),
         }
@@ -147,9 +159,10 @@ impl<'a> Formats<'a> {
             #[cfg(feature = "format-mds")]
             FormatKind::Mds => Arc::new(Mds::new(self.dataset, self.kept.clone())),
             FormatKind::Npy => Arc::new(Npy::new(self.dataset)),
-            FormatKind::Tokens => match Megatron::new(self.dataset)? {
-                Some(megatron) => Arc::new(megatron),
-                None => Arc::new(Tokens::new(self.dataset)),
+            FormatKind::Tokens => match (Packs::new(self.dataset)?, Megatron::new(self.dataset)?) {
+                (Some(packs), _) => Arc::new(packs),
+                (None, Some(megatron)) => Arc::new(megatron),
+                (None, None) => Arc::new(Tokens::new(self.dataset)),
             },
             FormatKind::Csv => lines(LineKind::Csv),
             FormatKind::Tsv => lines(LineKind::Tsv),

@@ -54,7 +54,7 @@ pub use tar::{DaliIndex, IdxForm, InspectedShard, SampleCount, count_samples};
 pub(crate) use tar::{Tar, count_at};
 #[cfg(feature = "format-tfrecord")]
 pub(crate) use tfrecord::TfRecord;
-pub(crate) use tokens::{Megatron, Tokens};
+pub(crate) use tokens::{Megatron, Packs, Tokens};
 #[cfg(feature = "format-zarr")]
 pub(crate) use zarr::Zarr;
 

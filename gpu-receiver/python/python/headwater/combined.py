@@ -85,8 +85,11 @@ class CombinedLoader:
         """Goes on where a state was taken.
 
         Raises:
-            StateError: It is of another seed, of other ratios, or of another number of loaders.
+            StateError: It is not a combined loader's, or of another seed, of other ratios, or of another number of loaders.
         """
+        lacking = [name for name in ("seed", "ratios", "step", "loaders") if name not in state]
+        if lacking:
+            raise StateError(f"a combined loader's state has `{lacking[0]}`, and this one does not: a loader's own goes into that loader")
         for name, here in (("seed", self.seed), ("ratios", list(self.ratios))):
             if state[name] != here:
                 raise StateError(f"the state's {name} is {state[name]}, here it is {here}: give the same to go on")

@@ -44,6 +44,8 @@ impl DrawKey {
     pub const PATCHES: u64 = Self::PURPOSES + 1001;
     /// The sizes of a step's blocks: `pass` is 0 on every rank, `sample` the step.
     pub const BLOCK_SIZES: u64 = Self::PURPOSES + 1002;
+    /// The order of sequences before they are packed, and of the packs of a window: `sample` is the window.
+    pub const PACKS: u64 = Self::PURPOSES + 1003;
     /// The first base; others follow.
     pub const BASES: u64 = Self::PURPOSES + 2;
 

@@ -41,7 +41,7 @@ pub use error::RecipeError;
 pub(crate) use error::wrong;
 pub use fields::{
     AnyFloat, FIELD_BYTES_MAX, FieldKeys, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue,
-    KeyValue, SequenceSpec, TokensSpec,
+    KeyValue, PackSpec, SequenceSpec, TokensSpec,
 };
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use geometry::GeometrySpec;

@@ -31,6 +31,7 @@ pub use config::{
 };
 pub use error::SamplerError;
 pub use list::{LIST_ENTRIES_MAX, ListError, OrderList, Rows};
+pub use permutation::{Permutation, shuffle};
 pub use resume::Restored;
 pub use shape::{Shape, next_epoch};
 pub use state::{DatasetState, Origin, STATE_VERSION, State, Written};

@@ -15,7 +15,7 @@ const HALF_ROUNDS: usize = 8;
 
 /// A permutation of `0..size`.
 #[derive(Clone, Debug)]
-pub(super) struct Permutation {
+pub struct Permutation {
     size: u64,
     kind: Kind,
 }
@@ -38,7 +38,8 @@ struct Feistel {
 
 impl Permutation {
     /// Draws a permutation; `size` is at most 2^60.
-    pub(super) fn new(size: u64, rng: &mut DrawRng) -> Self {
+    #[must_use]
+    pub fn new(size: u64, rng: &mut DrawRng) -> Self {
         let kind = if size <= TABLE_MAX {
             let mut table: Box<[u8]> = (0..size).map(|i| i as u8).collect();
             shuffle(&mut table, rng);
@@ -50,7 +51,8 @@ impl Permutation {
     }
 
     /// The number at `place`, which is below the size.
-    pub(super) fn at(&self, place: u64) -> u64 {
+    #[must_use]
+    pub fn at(&self, place: u64) -> u64 {
         debug_assert!(place < self.size);
         match &self.kind {
             Kind::Table(table) => table[place as usize].into(),
@@ -66,7 +68,7 @@ impl Permutation {
 }
 
 /// Fisher and Yates: every order is equally likely.
-pub(super) fn shuffle<T>(items: &mut [T], rng: &mut DrawRng) {
+pub fn shuffle<T>(items: &mut [T], rng: &mut DrawRng) {
     for last in (1..items.len()).rev() {
         items.swap(last, rng.below(last as u64 + 1) as usize);
     }

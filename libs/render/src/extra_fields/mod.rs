@@ -7,6 +7,7 @@ mod array;
 mod json;
 mod multi_hot;
 mod number;
+mod pack;
 mod sequence;
 mod text;
 mod tokens;
@@ -147,6 +148,7 @@ impl FieldReader {
                 array::put(&array.map_err(|fault| fault.0)?, *dtype, shape, rows[0])
             }
             FieldKind::Sequence(spec) => sequence::read(spec, bytes, rows),
+            FieldKind::Pack(spec) => pack::read(spec, bytes, rows),
             FieldKind::Tokens(tokens) => match &self.tokenizer {
                 Some(tokenizer) => tokens::read(tokenizer, tokens, bytes, rows),
                 None => Err("there is no tokenizer".to_owned()),

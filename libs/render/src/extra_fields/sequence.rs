@@ -7,7 +7,7 @@ use headwater_core::recipe::SequenceSpec;
 
 /// Tokens as a field has them.
 #[derive(Clone, Copy)]
-enum Tokens<'a> {
+pub(super) enum Tokens<'a> {
     U8(&'a [u8]),
     U16(&'a [[u8; 2]]),
     I32(&'a [[u8; 4]]),
@@ -68,7 +68,7 @@ pub(super) fn read(
 }
 
 /// Positions from 0 on, and again from 0 after each of `ends`.
-fn put_positions(ends: &[usize], length: usize, dtype: Dtype, row: &mut [u8]) {
+pub(super) fn put_positions(ends: &[usize], length: usize, dtype: Dtype, row: &mut [u8]) {
     let mut begin = 0;
     for end in ends.iter().map(|at| at + 1).chain([length]) {
         if dtype == Dtype::I64 {
@@ -82,7 +82,7 @@ fn put_positions(ends: &[usize], length: usize, dtype: Dtype, row: &mut [u8]) {
     }
 }
 
-fn put_number(row: &mut [u8], dtype: Dtype, at: usize, number: i64) {
+pub(super) fn put_number(row: &mut [u8], dtype: Dtype, at: usize, number: i64) {
     if dtype == Dtype::I64 {
         row.as_chunks_mut::<8>().0[at] = number.to_le_bytes();
     } else {
@@ -96,13 +96,20 @@ impl<'a> Tokens<'a> {
     /// The tokens of a field: as many as asked for, or one more.
     fn of(bytes: &'a [u8], stored: Dtype, length: usize) -> Result<Self, String> {
         let is_whole = |count: usize| bytes.len() as u64 == count as u64 * stored.size_bytes();
-        match stored {
-            _ if ![length, length + 1].into_iter().any(is_whole) => Err(format!(
+        if ![length, length + 1].into_iter().any(is_whole) {
+            return Err(format!(
                 "{} bytes are no {length} or {} tokens of {stored}: `length` is the dataset's `sequence_length`, and \
                  `stored` the type of its tokens",
                 bytes.len(),
                 length + 1
-            )),
+            ));
+        }
+        Self::all(bytes, stored)
+    }
+
+    /// All tokens of bytes, whose number fits.
+    pub(super) fn all(bytes: &'a [u8], stored: Dtype) -> Result<Self, String> {
+        match stored {
             Dtype::U8 => Ok(Self::U8(bytes)),
             Dtype::U16 => Ok(Self::U16(bytes.as_chunks().0)),
             Dtype::I32 => Ok(Self::I32(bytes.as_chunks().0)),
@@ -121,7 +128,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Checks that all tokens fit a type.
-    fn check(self, dtype: Dtype) -> Result<(), String> {
+    pub(super) fn check(self, dtype: Dtype) -> Result<(), String> {
         let Self::I64(tokens) = self else { return Ok(()) };
         let mut tokens = tokens.iter().map(|token| i64::from_le_bytes(*token));
         match tokens.find(|&token| dtype == Dtype::I32 && i32::try_from(token).is_err()) {
@@ -131,7 +138,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Fills a row with the tokens from a number on. What is beyond the last one stays 0.
-    fn put(self, begin: usize, dtype: Dtype, row: &mut [u8]) {
+    pub(super) fn put(self, begin: usize, dtype: Dtype, row: &mut [u8]) {
         match self {
             Self::U8(tokens) => put_all(&tokens[begin..], |&token| token.into(), dtype, row),
             Self::U16(tokens) => {
@@ -164,7 +171,7 @@ impl<'a> Tokens<'a> {
 }
 
 #[inline]
-fn put_all<T>(tokens: &[T], number: impl Fn(&T) -> i64, dtype: Dtype, row: &mut [u8]) {
+pub(super) fn put_all<T>(tokens: &[T], number: impl Fn(&T) -> i64, dtype: Dtype, row: &mut [u8]) {
     if dtype == Dtype::I64 {
         let row = row.as_chunks_mut::<8>().0.iter_mut();
         row.zip(tokens).for_each(|(to, token)| *to = number(token).to_le_bytes());

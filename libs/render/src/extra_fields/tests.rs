@@ -413,3 +413,46 @@ fn a_sequence_is_read_from_tokens_of_any_size_and_padding_counts_nothing() {
     let bytes: Vec<u8> = [1, large, 2, 3].iter().flat_map(|token| token.to_le_bytes()).collect();
     assert_eq!(refused(stored("i64"), &bytes), "token 2147483648 does not fit i32");
 }
+
+#[test]
+fn a_pack_has_labels_and_positions_of_each_sequence() {
+    let pack = |lengths: &[u32], tokens: &[i64], size: usize| -> Vec<u8> {
+        let mut bytes = (lengths.len() as u32).to_le_bytes().to_vec();
+        lengths.iter().for_each(|length| bytes.extend(length.to_le_bytes()));
+        tokens.iter().for_each(|token| bytes.extend(&token.to_le_bytes()[..size]));
+        bytes
+    };
+    let keys = |stored: &str| json!({"kind": "pack", "budget": 8, "sequences_max": 4, "stored": stored, "dtype": "i32", "pad": 9});
+    let whole = |stored: &str, size: usize| {
+        let rows = read(keys(stored), &pack(&[3, 0, 1, 2], &[5, 6, 7, 8, 50, 60], size));
+        rows.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word)).collect::<Vec<i32>>()
+    };
+    let expected = [
+        &[5, 6, 7, 8, 50, 60, 9, 9][..],
+        &[6, 7, -100, -100, 60, -100, -100, -100],
+        &[0, 1, 2, 0, 0, 1, 0, 0],
+        &[0, 3, 3, 4, 6],
+        &[4, 0],
+    ]
+    .concat();
+    for (stored, size) in [("u8", 1), ("u16", 2), ("i32", 4), ("i64", 8)] {
+        assert_eq!(whole(stored, size), expected, "{stored}");
+    }
+    let empty = read(keys("u8"), &pack(&[], &[], 1));
+    assert_eq!(empty[..4], 9i32.to_le_bytes());
+    assert!(empty[64..].iter().all(|&byte| byte == 0));
+    for (bytes, said) in [
+        (vec![1, 0, 0], "3 bytes are no pack"),
+        (vec![255; 4], "are no pack"),
+        (pack(&[1; 5], &[1; 5], 1), "raise `sequences_max`, 4"),
+        (pack(&[9], &[1; 9], 1), "raise `budget`, 8"),
+        (pack(&[u32::MAX, u32::MAX], &[], 1), "raise `budget`, 8"),
+        (pack(&[3], &[1; 4], 1), "are not 3 tokens of u8"),
+        (pack(&[3], &[1; 3], 2), "are not 3 tokens of u8"),
+    ] {
+        let error = refused(keys("u8"), &bytes);
+        assert!(error.contains(said), "{error}");
+    }
+    let large = pack(&[1], &[i64::from(i32::MAX) + 1], 8);
+    assert!(refused(keys("i64"), &large).contains("does not fit i32"));
+}

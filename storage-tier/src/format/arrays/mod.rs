@@ -94,8 +94,7 @@ impl Table {
     /// Rows of one shard that is unpacked: no more than asked for, not more bytes than one should
     /// have, and whole chunks of `chunk_rows` rows where these are fewer.
     pub(crate) fn packed_rows(&self, shard_samples: u32, chunk_rows: u64) -> u64 {
-        let fitting = (PACKED_BYTES_MAX / self.row_bytes().max(1)).max(1);
-        let rows = u64::from(shard_samples).min(fitting);
+        let rows = packed_rows(shard_samples, self.row_bytes());
         if chunk_rows > 0 && rows > chunk_rows { rows - rows % chunk_rows } else { rows }
     }
 
@@ -119,6 +118,11 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// Rows of one shard that is unpacked: no more than asked for, and not more bytes than one should have.
+pub(crate) fn packed_rows(shard_samples: u32, row_bytes: u64) -> u64 {
+    u64::from(shard_samples).min((PACKED_BYTES_MAX / row_bytes.max(1)).max(1))
 }
 
 /// Names of arrays, for a sentence.

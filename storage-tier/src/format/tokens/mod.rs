@@ -5,8 +5,10 @@
 //! n L + L - 1 in the field `tokens`, and those from n L + 1 to n L + L, which are to be predicted, in
 //! the field `labels`. Of N tokens, (N - 1) / L whole samples come; the rest is left out.
 
+mod corpus;
 mod idx;
 mod megatron;
+mod packs;
 
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
 use idx::{Head, idx_of};
 pub(crate) use megatron::Megatron;
+pub(crate) use packs::Packs;
 
 /// Reads `.bin` files that have an `.idx` file beside them.
 #[derive(Debug)]

@@ -64,16 +64,17 @@ class DataLoader(DataLoaderWrapper):
         data = dataset if folder is None else os.fspath(folder.root)
         super().__init__(Loader(**{**source(data, num_workers, options), **keywords, **options}))
         if folder is not None:
-            self._check_samples(folder)
+            self._check_samples(folder, is_whole=not options.get("filters"))
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         return BatchIterator(self.loader, _pair)
 
-    def _check_samples(self, folder: Any) -> None:
-        """That images and the numbers of classes are those of the folder, as torchvision has read it."""
+    def _check_samples(self, folder: Any, is_whole: bool) -> None:
+        """That images and the numbers of classes are those of the folder, as torchvision has read it; of a filtered one the classes."""
         classes = self.loader.classes
         for what, theirs, ours in (("images", len(folder), len(self.loader.dataset)), ("classes", list(folder.classes), classes)):
-            if theirs != ours and not (what == "classes" and ours is None):
+            is_known = is_whole if what == "images" else ours is not None
+            if is_known and theirs != ours:
                 self.close()
                 raise ConfigError(f"`dataset` has the {what} {theirs}, and the loader {ours}: give the path of the images in place of it")
 

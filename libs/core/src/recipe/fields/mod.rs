@@ -102,6 +102,8 @@ pub enum FieldKind {
     Tokens(TokensSpec),
     /// Tokens that a language model is trained on, and what it is to predict; as Megatron's `GPTDataset` has them.
     Sequence(SequenceSpec),
+    /// Sequences of tokens that share a row, for an attention that does not go beyond one of them.
+    Pack(PackSpec),
 }
 
 /// A value within a JSON document, and the type in which it is delivered.
@@ -205,6 +207,41 @@ pub struct SequenceSpec {
     /// Whether the loss of the ends of documents counts nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub eod_mask_loss: bool,
+}
+
+/// Sequences of tokens in a pack. The field has the number of sequences and the number of tokens of each as `u32`, then
+/// the tokens as integers of type `stored`, everything little-endian.
+///
+/// In a batch of `B` samples: `NAME`, `NAME_labels` and `NAME_position_ids`, `dtype[B, budget]`; `NAME_cu_seqlens`,
+/// `i32[B, sequences_max + 1]`; `NAME_sequences`, `i64[B]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackSpec {
+    /// Tokens that a row has room for.
+    pub budget: u32,
+    /// Most sequences of a pack.
+    #[serde(default = "sequences_default")]
+    pub sequences_max: u32,
+    /// Type of the tokens in the field: `u8`, `u16`, `i32` or `i64`.
+    #[serde(default = "u16_default")]
+    pub stored: Dtype,
+    /// `i64` or `i32`.
+    #[serde(default = "i64_default")]
+    pub dtype: Dtype,
+    /// The token behind the last sequence.
+    #[serde(default)]
+    pub pad: u32,
+    /// The label of the last token of a sequence and of padding: what `torch.nn.CrossEntropyLoss` leaves out.
+    #[serde(default = "ignore_index_default")]
+    pub ignore_index: i32,
+}
+
+fn sequences_default() -> u32 {
+    256
+}
+
+fn ignore_index_default() -> i32 {
+    -100
 }
 
 fn f32_default() -> Dtype {

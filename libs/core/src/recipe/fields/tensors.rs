@@ -1,6 +1,6 @@
 //! The tensors of a batch that a field becomes.
 
-use super::{FieldKind, FieldSpec, JsonSpec, JsonValue, SequenceSpec, TokensSpec};
+use super::{FieldKind, FieldSpec, JsonSpec, JsonValue, PackSpec, SequenceSpec, TokensSpec};
 use crate::{Dtype, Recipe};
 
 /// One tensor of a field: `views` blocks of one row for each sample.
@@ -59,6 +59,7 @@ impl FieldSpec {
                 FieldTensor::new(&self.mask_name(), *mask_dtype, vec![*length]),
             ],
             FieldKind::Sequence(sequence) => self.sequence_tensors(sequence),
+            FieldKind::Pack(pack) => self.pack_tensors(pack),
             FieldKind::Bytes { .. } | FieldKind::Text { .. } => {
                 unreachable!("they differ in size from sample to sample")
             }
@@ -82,6 +83,19 @@ impl FieldSpec {
             tensors.push(tensor("_cu_seqlens", Dtype::I32, spec.length + 1));
         }
         tensors
+    }
+
+    fn pack_tensors(&self, spec: &PackSpec) -> Vec<FieldTensor> {
+        let tensor = |what: &str, dtype, shape: &[u32]| {
+            FieldTensor::new(&format!("{}{what}", self.name), dtype, shape.to_vec())
+        };
+        vec![
+            tensor("", spec.dtype, &[spec.budget]),
+            tensor("_labels", spec.dtype, &[spec.budget]),
+            tensor("_position_ids", spec.dtype, &[spec.budget]),
+            tensor("_cu_seqlens", Dtype::I32, &[spec.sequences_max + 1]),
+            tensor("_sequences", Dtype::I64, &[]),
+        ]
     }
 
     /// All names of the field in a batch: those of its tensors and, if its size differs between

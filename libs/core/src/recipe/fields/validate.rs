@@ -1,7 +1,8 @@
 //! What makes fields usable.
 
 use super::{
-    AnyFloat, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, SequenceSpec, TokensSpec,
+    AnyFloat, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, PackSpec, SequenceSpec,
+    TokensSpec,
 };
 use crate::op::is_sha256;
 use crate::recipe::error::{RecipeError, wrong};
@@ -95,6 +96,7 @@ fn validate_kind(at: &str, kind: &FieldKind) -> Result<(), RecipeError> {
         }
         FieldKind::Tokens(tokens) => validate_tokens(at, tokens),
         FieldKind::Sequence(sequence) => validate_sequence(at, sequence),
+        FieldKind::Pack(pack) => validate_pack(at, pack),
     }
 }
 
@@ -142,6 +144,21 @@ fn validate_tokens(at: &str, tokens: &TokensSpec) -> Result<(), RecipeError> {
     one_of(at, "dtype", *dtype, &[Dtype::I64, Dtype::I32])?;
     one_of(at, "mask_dtype", *mask_dtype, &[Dtype::Bool, Dtype::U8, Dtype::I64])?;
     validate_bytes_max(at, *bytes_max)
+}
+
+fn validate_pack(at: &str, pack: &PackSpec) -> Result<(), RecipeError> {
+    let PackSpec { budget, sequences_max, stored, dtype, pad, .. } = pack;
+    for (key, value) in [("budget", budget), ("sequences_max", sequences_max)] {
+        if !(1..i32::MAX as u32).contains(value) {
+            return Err(wrong(format!("{at}.{key}"), value, "must be 1 or more"));
+        }
+    }
+    one_of(at, "stored", *stored, &[Dtype::U8, Dtype::U16, Dtype::I32, Dtype::I64])?;
+    one_of(at, "dtype", *dtype, &[Dtype::I64, Dtype::I32])?;
+    if *dtype == Dtype::I32 && i32::try_from(*pad).is_err() {
+        return Err(wrong(format!("{at}.pad"), pad, "must fit i32"));
+    }
+    Ok(())
 }
 
 fn validate_sequence(at: &str, sequence: &SequenceSpec) -> Result<(), RecipeError> {

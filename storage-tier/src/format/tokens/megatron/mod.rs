@@ -60,7 +60,7 @@ impl Megatron {
 
     fn read(&self, place: &Place) -> Result<Arc<Corpora>, StorageError> {
         let corpora = Arc::new(Corpora::read(place, &self.options)?);
-        self.kept.keep(place, corpora.clone(), corpora.bytes());
+        self.kept.keep(place, corpora.clone(), corpora.listed.bytes());
         Ok(corpora)
     }
 
@@ -86,7 +86,7 @@ impl Format for Megatron {
         if corpora.version != version {
             return Err(StorageError::ShardChanged { name: place.name() });
         }
-        corpora.check_list(place)?;
+        corpora.listed.check(place)?;
         let rows = self.shard_rows(&corpora);
         let rows = arrays::shard_of(&corpora.table.name, corpora.table.rows, rows, shard)?;
         Ok(Opened::Packed(Box::new(BlendShard { corpora, place: place.clone(), rows })))
@@ -102,18 +102,7 @@ impl Format for Megatron {
             Some(corpora) => corpora,
             None => self.read(place)?,
         };
-        let mut damages = Vec::new();
-        for corpus in &corpora.corpora {
-            match corpus.lengths(place) {
-                Ok(_) => {}
-                Err(StorageError::Broken { name, place, fault }) => {
-                    let fault = format!("{name}, {place}: {fault}");
-                    damages.push(Damage { sample: None, fault });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(damages)
+        corpora.listed.damages(place)
     }
 
     fn reads_in_place(&self) -> bool {

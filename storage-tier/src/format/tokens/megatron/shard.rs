@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use headwater_megatron_order::{CorpusOrder, Pick};
 
-use super::corpora::{Corpora, THREADS};
+use super::corpora::Corpora;
 use crate::StorageError;
+use crate::format::tokens::corpus::THREADS;
 use crate::format::{Packed, SampleSink, arrays};
 use crate::in_order::in_order;
 use crate::source::Place;
@@ -27,8 +28,8 @@ type OfCorpus = (u32, Vec<(usize, u64)>);
 impl BlendShard {
     /// The tokens of some samples of one corpus, in their order.
     fn texts(&self, (number, samples): &OfCorpus) -> Result<Vec<Vec<u8>>, StorageError> {
-        let Corpora { corpora, mixture, orders, seed, .. } = &*self.corpora;
-        let (corpus, size) = (&corpora[*number as usize], mixture.sizes()[*number as usize]);
+        let Corpora { listed, mixture, orders, seed, .. } = &*self.corpora;
+        let (corpus, size) = (&listed.corpora[*number as usize], mixture.sizes()[*number as usize]);
         let make = || Ok(CorpusOrder::new(size, corpus.lengths(&self.place)?, *seed));
         let order = orders.of(*number, make)?;
         let object = corpus.open(&self.place)?;
