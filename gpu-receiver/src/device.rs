@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_core::cast::Normalise;
+use headwater_core::recipe::TensorSpec;
 use headwater_core::{Dtype, Layout, Recipe, Region, TensorLayout};
 use headwater_cuda::{
     ConsumerStream, CubinCache, CudaError, DeviceAllocator, DeviceSlot, Expansion, Uploader,
@@ -48,8 +49,15 @@ impl DeviceSlots {
         allocator: Option<Box<dyn DeviceAllocator>>,
     ) -> Result<Option<Self>, ReceiverError> {
         let Device::Cuda(ordinal) = config.parsed()? else { return Ok(None) };
-        let mut uploader = Uploader::open(ordinal, allocator)?;
         let u8_as = config.u8_as()?;
+        let of_patches = |tensor: &&TensorSpec| recipe.sequences_of(&tensor.name).is_some();
+        let patches = recipe.tensors.iter().find(of_patches);
+        if let (Some(_), Some(TensorSpec { name, dtype: Dtype::U8, .. })) = (u8_as, patches) {
+            let value = format!("given, and tensor `{name}` has patches of u8");
+            let rule = "normalises whole images: give that tensor the dtype itself";
+            return Err(ReceiverError::Config { key: "u8_as", value, rule });
+        }
+        let mut uploader = Uploader::open(ordinal, allocator)?;
         if let Some(dtype) = u8_as {
             let cache = CubinCache::in_folder(&config.cuda_cache_dir);
             uploader = uploader.normalising(&Normalise::of(recipe), dtype, cache.as_ref())?;
@@ -58,7 +66,10 @@ impl DeviceSlots {
         let uploader = Arc::new(uploader);
         uploader.prove()?;
         let mut twins = Self { uploader, u8_as, len_bytes: 0 };
-        let layouts = recipe.each_bucket().map(|of| Layout::new(&of, batch_samples));
+        let layouts = recipe
+            .each_bucket()
+            .zip(0..)
+            .map(|(of, bucket)| Layout::new(&of, recipe.samples_in_bucket(bucket, batch_samples)));
         twins.len_bytes = layouts.map(|layout| twins.plan(&layout).2).max().unwrap_or(0);
         tracing::info!(gpu, ordinal, bytes = twins.len_bytes, "batches land on a GPU");
         Ok(Some(twins))

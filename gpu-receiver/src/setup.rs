@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_access::Access;
+use headwater_core::recipe::SequencesSpec;
 use headwater_core::sampler::{Curriculum, SamplerConfig};
 use headwater_core::{Backoff, Digest, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
@@ -130,6 +131,9 @@ pub(crate) fn sampler_config(
         between: config.order.curriculum_between,
         points: config.order.curriculum.clone(),
     });
+    // Batches of one length are as all others, short ones at the end included.
+    let several = recipe.sequences.as_ref().filter(|spec| spec.lengths.len() > 1);
+    sampler.lengths = several.map(SequencesSpec::sampled);
     sampler.recipe = Some(recipe.digest());
     sampler
 }

@@ -59,7 +59,7 @@ pub fn describe_metrics() {
     );
     metrics::describe_gauge!(
         PACK_LOAD,
-        "Largest load of a rank over the mean, in the worst of 256 steps of packs, by dataset"
+        "Largest load of a rank over the mean, in the worst of 16 steps of packs, by dataset"
     );
     metrics::describe_gauge!(OPEN_SHARDS, "Shards held open");
     metrics::describe_gauge!(OPEN_SHARDS_LIMIT, "Shards that may be held open");

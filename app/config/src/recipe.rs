@@ -129,7 +129,8 @@ pub struct RecipeConfig {
     pub bases: Vec<BaseSpec>,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
     /// with its `crop` and `ops`. `aspect_buckets` in place of `height` and `width` lists sizes;
-    /// the group of a batch chooses one, see docs/order.md. With any preset, also tensors of other
+    /// the group of a batch chooses one, see docs/order.md. `patch_size` and `sequence_lengths` in
+    /// their place make sequences of patches, see docs/naflex.md. With any preset, also tensors of other
     /// fields that follow an image tensor, such as masks and depth: `name`, `field`, `like`,
     /// `dtype`, `channels`, `interpolation` and more; docs/geometry.md describes them.
     pub tensors: Vec<TensorEntry>,
@@ -210,6 +211,7 @@ impl RecipeConfig {
                 boxes: Vec::new(),
                 geometry: Vec::new(),
                 aspect_buckets: self.tensors.iter().filter_map(TensorEntry::buckets).collect(),
+                sequences: TensorEntry::sequences(&self.tensors)?,
                 raw: None,
                 fields: Vec::new(),
                 fp8: *fp8,

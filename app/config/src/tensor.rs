@@ -1,10 +1,15 @@
 //! An entry of `[[recipe.tensors]]`: an image tensor, or a tensor of another field that follows one.
 
-use headwater_core::recipe::{AlignedSpec, BucketsSpec, Interpolation, TensorSpec, ViewSpec};
+use headwater_core::recipe::{
+    AlignedSpec, BucketsSpec, Interpolation, SequencesSpec, TensorSpec, ViewSpec,
+};
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
+
+/// As timm has it.
+const BATCH_DIVISOR_DEFAULT: u32 = 8;
 
 /// A tensor as it is written. With `field` and `like` it is made of that field, and its views are those of the tensor
 /// `like`; without them it has `views` of the image.
@@ -24,6 +29,15 @@ pub struct TensorEntry {
     /// Sizes in place of `height` and `width`, each a height and a width: the group of a batch chooses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aspect_buckets: Option<Vec<[u32; 2]>>,
+    /// Side of a patch, in place of `height` and `width`: views are sequences of patches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_size: Option<u32>,
+    /// Lengths of sequences, in patches: each batch has one of them, drawn for its step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence_lengths: Option<Vec<u32>>,
+    /// What divides the samples of a batch of sequences over all ranks. Default: 8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_divisor: Option<u32>,
     /// The views of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub views: Option<Vec<ViewSpec>>,
@@ -61,6 +75,9 @@ impl From<TensorSpec> for TensorEntry {
             height: Some(height),
             width: Some(width),
             aspect_buckets: None,
+            patch_size: None,
+            sequence_lengths: None,
+            batch_divisor: None,
             views: Some(views),
             field: None,
             like: None,
@@ -95,7 +112,11 @@ impl TensorEntry {
             );
         }
         let missing = |key: &str| self.fault(&format!("has no `{key}`"));
+        let sequences = self.sequence()?;
         let first = match &self.aspect_buckets {
+            _ if sequences.is_some() => {
+                sequences.map(|spec| spec.extent(spec.lengths.first().copied().unwrap_or(1)))
+            }
             Some(_) if height.or(*width).is_some() => {
                 return Err(
                     self.fault("has `height` or `width` beside `aspect_buckets`: leave them out")
@@ -118,6 +139,51 @@ impl TensorEntry {
             width: width.ok_or_else(|| missing("width"))?,
             views: views.clone().ok_or_else(|| missing("views"))?,
         })
+    }
+
+    /// The tensor of patches among several.
+    pub(crate) fn sequences(entries: &[Self]) -> Result<Option<SequencesSpec>, ConfigError> {
+        let mut found = None;
+        for entry in entries {
+            if let Some(spec) = entry.sequence()? {
+                if found.is_some() {
+                    return Err(entry.fault("is the second one with `patch_size`: give one"));
+                }
+                found = Some(spec);
+            }
+        }
+        Ok(found)
+    }
+
+    /// How it has sequences of patches, if it has.
+    fn sequence(&self) -> Result<Option<SequencesSpec>, ConfigError> {
+        let both = (self.patch_size, &self.sequence_lengths);
+        let (Some(patch_size), Some(lengths)) = both else {
+            let given = self.patch_size.is_some() || self.sequence_lengths.is_some();
+            if given || self.batch_divisor.is_some() {
+                return Err(self.fault(
+                    "has some of `patch_size`, `sequence_lengths` and `batch_divisor`: give the first two, or none",
+                ));
+            }
+            return Ok(None);
+        };
+        let beside = [
+            ("height", self.height.is_some()),
+            ("width", self.width.is_some()),
+            ("aspect_buckets", self.aspect_buckets.is_some()),
+            ("like", self.like.is_some()),
+        ];
+        if let Some((key, _)) = beside.into_iter().find(|(_, given)| *given) {
+            return Err(
+                self.fault(&format!("has `{key}` beside `patch_size`: leave one of them out"))
+            );
+        }
+        Ok(Some(SequencesSpec {
+            tensor: self.name.clone(),
+            patch_size,
+            lengths: lengths.clone(),
+            batch_divisor: self.batch_divisor.unwrap_or(BATCH_DIVISOR_DEFAULT),
+        }))
     }
 
     /// Its sizes, where it has several.

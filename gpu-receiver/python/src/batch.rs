@@ -155,7 +155,8 @@ impl Batch {
     }
 
     /// The group of its samples in `order_groups`; None if the order has no groups. With
-    /// `aspect_buckets`, the tensors have the size with this number.
+    /// `aspect_buckets`, the tensors have the size with this number; with `sequence_lengths`, the sequences have the length
+    /// with this number.
     #[getter]
     fn group(&self) -> Option<u32> {
         self.received.group()

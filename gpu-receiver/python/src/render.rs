@@ -41,7 +41,7 @@ thread_local! {
 ///     dtype: element type of a preset's image tensors, as for `Loader`.
 ///     seed: seed of all random draws.
 ///     threads: that work during a call.
-///     group: number of the size in `aspect_buckets`, as in `batch.group`.
+///     group: number of the size in `aspect_buckets`, or of the length in `sequence_lengths`, as in `batch.group`.
 ///
 /// Raises `ConfigError` for a wrong recipe, or one that needs a GPU's decoder.
 #[pyclass(frozen, module = "headwater")]
@@ -206,17 +206,19 @@ impl Renderer {
 /// The recipe of a group of batches.
 fn one_size(recipe: Recipe, group: Option<u32>) -> PyResult<Recipe> {
     let sizes = recipe.buckets();
+    let key = if recipe.sequences.is_some() { "sequence_lengths" } else { "aspect_buckets" };
+    let differs = recipe.has_buckets() || recipe.sequences.is_some();
     let wrong = |text: String| Err(ConfigError::new_err(text));
     match group {
-        None if recipe.has_buckets() => {
-            wrong(format!("the recipe has `aspect_buckets`: give `group`, 0 to {}", sizes - 1))
+        None if recipe.has_buckets() || sizes > 1 => {
+            wrong(format!("the recipe has `{key}`: give `group`, 0 to {}", sizes - 1))
         }
-        Some(_) if !recipe.has_buckets() => {
+        Some(_) if !differs => {
             wrong("`group` is given, and the recipe has no `aspect_buckets`: leave it out".into())
         }
-        Some(group) if group >= sizes => wrong(format!(
-            "`group` is {group}, and the recipe's `aspect_buckets` have {sizes} sizes"
-        )),
+        Some(group) if group >= sizes => {
+            wrong(format!("`group` is {group}, and the recipe's `{key}` are {sizes}"))
+        }
         group => Ok(recipe.in_bucket(group.unwrap_or(0))),
     }
 }

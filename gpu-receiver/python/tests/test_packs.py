@@ -92,8 +92,11 @@ def test_a_run_resumes_within_a_window(corpora):
         state = loader.state_dict()
     rest = opened(path)
     rest.load_state_dict(state)
-    for batch, expected in zip(taken(rest), whole[3:]):
-        assert torch.equal(batch["tokens"], expected["tokens"])
+    rest = taken(rest)
+    assert len(rest) == len(whole) - 3 > 20
+    for batch, expected in zip(rest, whole[3:]):
+        assert batch.keys() == expected.keys()
+        assert all(torch.equal(batch[name], expected[name]) for name in batch)
 
 
 def test_ranks_have_even_loads(corpora):
@@ -106,18 +109,34 @@ def test_ranks_have_even_loads(corpora):
     assert np.median(ratios) < 1.15
 
 
-def test_sequences_as_a_nested_tensor_are_the_batchs_own_memory(corpora):
+def test_nested_tensors_are_the_batchs_own_memory_and_go_through_a_model(corpora):
     path, _ = corpora
     with opened(path) as loader:
         batch = next(iter(loader)).torch()
         expected = sequences(batch)
-        for at, of in enumerate(("", "_labels", "_position_ids")):
-            nested = packing.nested(batch, "tokens", of)
-            assert nested.values().data_ptr() == batch[f"tokens{of}"].data_ptr()
+        packs = packing.nested(batch, "tokens")
+        for nested, of in zip(packs, ("", "_labels", "_position_ids")):
+            values = batch[f"tokens{of}"]
+            assert nested.values().data_ptr() == values.data_ptr() and nested.is_contiguous()
+            # What is behind the last sequence of a row is one, too.
+            wanted = []
+            for row in range(BATCH):
+                bounds = batch["tokens_cu_seqlens"][row, : int(batch["tokens_sequences"][row]) + 1].tolist()
+                bounds += [BUDGET] * (bounds[-1] < BUDGET)
+                wanted += [values[row, begin:end] for begin, end in zip(bounds, bounds[1:])]
             parts = nested.unbind()
-            assert len(parts) == len(expected)
-            for part, sequence in zip(parts, expected):
-                np.testing.assert_array_equal(part, sequence[at])
+            assert len(parts) == len(wanted) and all(map(torch.equal, parts, wanted))
+        torch.manual_seed(1)
+        token, place, head = torch.nn.Embedding(100, 8), torch.nn.Embedding(BUDGET, 8), torch.nn.Linear(8, 100)
+        found = head(token(packs.tokens) + place(packs.position_ids))
+        loss = torch.nn.functional.cross_entropy(found.values(), packs.labels.values())
+        loss.backward()
+        rows = torch.cat([torch.from_numpy(tokens.astype(np.int64)) for tokens, _, _ in expected])
+        labels = torch.cat([torch.from_numpy(labels) for _, labels, _ in expected])
+        positions = torch.cat([torch.from_numpy(positions) for _, _, positions in expected])
+        plain = torch.nn.functional.cross_entropy(head(token(rows) + place(positions)), labels)
+        torch.testing.assert_close(loss, plain)
+        assert token.weight.grad.abs().sum() > 0
 
 
 def test_attention_within_bounds_is_that_of_each_sequence(corpora):
@@ -125,24 +144,30 @@ def test_attention_within_bounds_is_that_of_each_sequence(corpora):
     with opened(path) as loader:
         batch = next(iter(loader)).torch()
         bounds, longest = packing.cu_seqlens(batch, "tokens")
-        assert bounds.dtype == torch.int32 and bounds[0] == 0 and bounds[-1] == BATCH * BUDGET
         lengths = bounds.diff()
-        assert (lengths > 0).all() and longest == lengths.max()
-        flat, begins = batch["tokens"].reshape(-1), set(bounds.tolist())
-        places = 0
+        assert bounds.dtype == torch.int32 and (lengths > 0).all() and longest == lengths.max()
+        torch.manual_seed(2)
+        values = torch.nn.Embedding(100, 8)(batch["tokens"].reshape(-1)).detach()
+        # Attention as a kernel with variable lengths has it: within each pair of bounds, and no token looks ahead.
+        attended = torch.empty_like(values)
+        for begin, end in zip(bounds.tolist(), bounds[1:].tolist()):
+            part = values[begin:end]
+            scores = (part @ part.T).masked_fill(torch.ones(end - begin, end - begin).triu(1).bool(), -torch.inf)
+            attended[begin:end] = scores.softmax(1) @ part
+        rows = attended.reshape(BATCH, BUDGET, -1)
         for row in range(BATCH):
-            count = int(batch["tokens_sequences"][row])
-            row_bounds = batch["tokens_cu_seqlens"][row, : count + 1] + row * BUDGET
-            assert set(row_bounds.tolist()) <= begins
-            places += count + int(row_bounds[-1] < (row + 1) * BUDGET)
-        assert places == len(lengths) and flat.shape == (BATCH * BUDGET,)
+            inner = values.reshape(BATCH, BUDGET, -1)[row]
+            position, count = 0, int(batch["tokens_sequences"][row])
+            for end in batch["tokens_cu_seqlens"][row, 1 : count + 1].tolist():
+                part = inner[position:end]
+                scores = (part @ part.T).masked_fill(torch.ones(len(part), len(part)).triu(1).bool(), -torch.inf)
+                torch.testing.assert_close(rows[row, position:end], scores.softmax(1) @ part)
+                position = end
 
 
 def test_a_pack_that_does_not_fit_the_recipe_says_so(corpora):
     path, _ = corpora
     field = {"name": "tokens", "field": "pack", "kind": "pack", "budget": BUDGET - 1, "sequences_max": 32}
-    with opened(path, on_bad_sample="fail") as loader:
-        assert loader.batch_size == BATCH
     loader = headwater.Loader(
         path,
         datasets={"name": "data", "pack": {"budget": BUDGET}},
@@ -150,12 +175,18 @@ def test_a_pack_that_does_not_fit_the_recipe_says_so(corpora):
         image_field="pack",
         label_field="",
         batch_size=4,
-        on_bad_sample="fail",
         embedded="threads",
     )
-    with loader, pytest.raises(headwater.HeadwaterError, match="raise `budget`, 95"):
+    # It would be every second pack: none is replaced by its neighbour.
+    with loader, pytest.raises(headwater.HeadwaterError, match="raise the field's `budget`, 95"):
         for _ in loader:
             pass
+
+
+def test_packs_of_another_format_are_refused(tmp_path):
+    (tmp_path / "a.npy").write_bytes(b"")
+    with pytest.raises(headwater.HeadwaterError, match="`pack` is for tokens, and its format is npy"):
+        headwater.Loader(str(tmp_path / "a.npy"), datasets={"name": "data", "format": "npy", "pack": {"budget": 8}}, recipe="raw", batch_size=1)
 
 
 def test_several_shards_have_no_order_together(corpora, tmp_path):

@@ -71,10 +71,12 @@ fn check_one_size(
     tensor: Option<&str>,
 ) -> Result<(), ReceiverError> {
     let is_meant = |name: &str| tensor.is_none_or(|tensor| tensor == name);
-    let Some(spec) = recipe.aspect_buckets.iter().find(|spec| is_meant(&spec.tensor)) else {
+    let sizes = recipe.aspect_buckets.iter().map(|spec| (&spec.tensor, "aspect_buckets"));
+    let sequences = recipe.sequences.iter().map(|spec| (&spec.tensor, "patch_size"));
+    let Some((name, has)) = sizes.chain(sequences).find(|(name, _)| is_meant(name)) else {
         return Ok(());
     };
-    let value = format!("given, and tensor `{}` has aspect_buckets", spec.tensor);
+    let value = format!("given, and tensor `{name}` has {has}");
     let rule =
         "is drawn for one size, and batches of that tensor differ in size: leave one of them out";
     Err(ReceiverError::Config { key, value, rule })

@@ -24,7 +24,7 @@ pub struct TensorLayout {
     pub name: String,
     /// Element type.
     pub dtype: Dtype,
-    /// Whether its rows are views of images, and not the scales of their blocks, fields or labels.
+    /// Whether its rows are views of images, and not patches, the scales of their blocks, fields or labels.
     pub is_image: bool,
     /// Views of each sample in this tensor; 1 for labels.
     pub views: u32,
@@ -63,7 +63,7 @@ impl Layout {
     pub const LABELS: &'static str = "labels";
 
     /// Lays out the tensors of `samples` samples. The recipe's image tensors come first, in its
-    /// order, each followed by the scales of its blocks, if any. Then come the tensors that follow
+    /// order, each followed by the scales of its blocks, or by places and validity of its patches, if any. Then come the tensors that follow
     /// them (masks and depth), encoded bytes if the recipe has them, the tensors of fields, boxes,
     /// those of where views lie, and the labels.
     #[must_use]
@@ -78,7 +78,8 @@ impl Layout {
             tensors.push(TensorLayout {
                 name: name.to_owned(),
                 dtype,
-                is_image: recipe.tensors.iter().any(|tensor| tensor.name == name),
+                is_image: recipe.tensors.iter().any(|tensor| tensor.name == name)
+                    && recipe.sequences_of(name).is_none(),
                 views,
                 row_shape,
                 offset_bytes,
@@ -87,6 +88,14 @@ impl Layout {
         };
         for tensor in &recipe.tensors {
             let (views, height, width) = (tensor.views.len() as u32, tensor.height, tensor.width);
+            if let Some(spec) = recipe.sequences_of(&tensor.name) {
+                let length = spec.lengths[0];
+                let values = 3 * spec.patch_size * spec.patch_size;
+                place(&tensor.name, tensor.dtype, views, vec![length, values]);
+                place(&spec.coord_name(), Dtype::I64, views, vec![length, 2]);
+                place(&spec.valid_name(), Dtype::Bool, views, vec![length]);
+                continue;
+            }
             place(&tensor.name, tensor.dtype, views, vec![3, height, width]);
             if let Some(scales) = tensor.scales_name() {
                 place(&scales, Dtype::E8m0, views, vec![3, height, width.div_ceil(MX_BLOCK)]);
@@ -124,10 +133,14 @@ impl Layout {
         Self { samples, tensors, len_bytes: end.next_multiple_of(TENSOR_ALIGN_BYTES) }
     }
 
-    /// The layout of the bucket whose batches have the most bytes; of a recipe of one size its own.
+    /// The layout of the bucket whose batches have the most bytes, of `samples` samples in the first one; of a recipe of one
+    /// size its own.
     #[must_use]
     pub fn largest(recipe: &Recipe, samples: u32) -> Self {
-        let layouts = recipe.each_bucket().map(|bucket| Self::new(&bucket, samples));
+        let layouts = recipe
+            .each_bucket()
+            .zip(0..)
+            .map(|(of, bucket)| Self::new(&of, recipe.samples_in_bucket(bucket, samples)));
         layouts.max_by_key(Self::len_bytes).expect("there is one bucket at least")
     }
 

@@ -7,6 +7,7 @@ mod fields;
 mod foundations;
 mod geometry;
 mod laws;
+mod lengths;
 mod list;
 mod masks;
 mod mixing;

@@ -21,6 +21,6 @@ pub mod tokenizers;
 pub use error::{BadImage, FieldFault, RenderError};
 pub use metrics::{JPEG_IMAGES, describe_metrics};
 pub use render::{
-    AlignedTargets, BoxPart, Draws, GeometryPart, PartSample, RenderKey, Rendered, Renderer,
-    ViewSink, boxes, check_row,
+    AlignedTargets, BoxPart, Draws, GeometryPart, PartSample, PatchPart, RenderKey, Rendered,
+    Renderer, ViewSink, boxes, check_row,
 };

@@ -23,7 +23,7 @@ pub use scales::PartScales;
 use crate::backend::SampleRenderer;
 use crate::error::{BadImage, RenderError};
 use crate::extra_fields::FieldReaders;
-use crate::render::{BoxPart, GeometryPart, PartSample, Rendered, ViewSink};
+use crate::render::{BoxPart, GeometryPart, PartSample, PatchPart, Rendered, ViewSink};
 use crate::tokenizers::Tokenizers;
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
@@ -305,6 +305,12 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
     fn block_scales(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         let views = self.plan.recipe.tensors[tensor].views.len();
         self.row.region_mut(self.plan.first_region[tensor] + views + view)
+    }
+
+    fn patches(&mut self, tensor: usize, part: PatchPart, view: usize) -> &mut [u8] {
+        let views = self.plan.recipe.tensors[tensor].views.len();
+        let first = self.plan.first_region[tensor] + (1 + part as usize) * views;
+        self.row.region_mut(first + view)
     }
 
     fn aligned(&mut self, aligned: usize, view: usize) -> &mut [u8] {

@@ -8,6 +8,7 @@ mod aligned;
 mod aligned_targets;
 pub mod boxes;
 mod caster;
+mod patches;
 mod placement;
 mod python;
 mod view_pipeline;
@@ -76,7 +77,7 @@ impl<'a> PartSample<'a> {
 /// Where the views of one sample go.
 pub trait ViewSink {
     /// The row of the sample in view `view` of tensor `tensor`, both counted as in the recipe:
-    /// exactly `3 * height * width` elements of the tensor's dtype, whatever they hold now.
+    /// exactly `3 * height * width` elements of the tensor's dtype, patches too, whatever they hold now.
     /// It is asked for once per view, and every byte is written.
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8];
 
@@ -122,6 +123,12 @@ pub trait ViewSink {
         &mut []
     }
 
+    /// The row of the sample in view `view` of one of the tensors beside the patches of tensor `tensor`. It is asked for once
+    /// per part and view, after the row of patches.
+    fn patches(&mut self, _tensor: usize, _part: PatchPart, _view: usize) -> &mut [u8] {
+        &mut []
+    }
+
     /// The scale of an FP8 tensor's elements; without one they have the recipe's static scale.
     fn fp8_scale(&self, _tensor: usize) -> Option<f32> {
         None
@@ -133,6 +140,15 @@ pub trait ViewSink {
     /// Told of each view of an FP8 tensor: the largest magnitude of its normalised values, before
     /// they are scaled.
     fn fp8_amax(&mut self, _tensor: usize, _amax: f32) {}
+}
+
+/// One of the tensors beside patches, in the order in which they lie in the slot behind these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchPart {
+    /// `i64[length, 2]`.
+    Coord,
+    /// `bool[length]`.
+    Valid,
 }
 
 /// One of the tensors of boxes, in the order in which they lie in the slot.
@@ -175,6 +191,8 @@ pub struct Renderer {
     draws: Draws,
     painter: ViewPipeline,
     caster: Caster,
+    /// A view before it becomes patches.
+    planar: Vec<u8>,
     followers: AlignedTargets,
 }
 
@@ -216,7 +234,8 @@ impl Renderer {
         let (painter, caster) = (ViewPipeline::new(simd), Caster::new(simd));
         let decoder = Decoder::with_simd(DecodeLimits::default(), simd)?;
         let followers = AlignedTargets::new(simd);
-        Ok(Self { decoder, draws: Draws::default(), painter, caster, followers })
+        let (draws, planar) = (Draws::default(), Vec::new());
+        Ok(Self { decoder, draws, painter, caster, planar, followers })
     }
 
     /// The same, which keeps what it learns of images where others find it.
@@ -274,7 +293,7 @@ impl Renderer {
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         let &PartSample { key, encoded, entries, .. } = sample;
-        let Self { decoder, painter, draws, caster, followers } = self;
+        let Self { decoder, painter, draws, caster, planar, followers } = self;
         decoder.follow(recipe)?;
         let mut source = None;
         let mut decoding = Span::on_thread(Tier::Augment, "decode").with("bytes", encoded.len());
@@ -302,8 +321,15 @@ impl Renderer {
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             for view in 0..spec.views.len() {
                 let params = &params.views()[number];
-                let planes = painter.view(recipe, image, params, spec.extent())?;
-                write_view(caster, recipe, (tensor, view), (planes, &params.ops), out)?;
+                let planes =
+                    painter.view(recipe, image, params, recipe.view_extent(spec, params))?;
+                let (at, shown) = ((tensor, view), (planes, &*params.ops));
+                match recipe.sequences_of(&spec.name) {
+                    Some(of) => {
+                        patches::write((&mut *caster, &mut *planar), recipe, of, at, shown, out)?
+                    }
+                    None => write_view(caster, recipe, at, shown, out)?,
+                }
                 number += 1;
             }
         }
@@ -382,8 +408,10 @@ impl Draws {
     /// How bases, and views that are not made of one, are cut from the image.
     fn geometries(&self, recipe: &Recipe) -> impl Iterator<Item = Geometry> {
         let bases = recipe.bases.iter().map(BaseSpec::extent).zip(self.params.bases());
-        let views = recipe.tensors.iter().flat_map(|t| t.views.iter().map(|_| t.extent()));
+        let views =
+            recipe.tensors.iter().flat_map(|tensor| tensor.views.iter().map(move |_| tensor));
         let views = views.zip(self.params.views()).filter(|(_, params)| params.base.is_none());
+        let views = views.map(|(tensor, params)| (recipe.view_extent(tensor, params), params));
         let passes = recipe.resize_passes;
         bases.chain(views).map(move |(view, params)| Geometry::new(params, view, passes))
     }

@@ -59,10 +59,11 @@ pub enum LongSequences {
 }
 
 /// Most tokens of a pack, and most sequences of one.
-const BUDGET_MAX: u32 = 1 << 24;
+const BUDGET_MAX: u32 = 1 << 22;
 const SEQUENCES_MAX: u32 = 1 << 16;
 const WINDOW_MAX: u32 = 1 << 20;
 const EPOCHS_MAX: u32 = 1 << 16;
+const BATCH_MAX: u32 = 1 << 16;
 
 fn window_default() -> u32 {
     4096
@@ -87,7 +88,7 @@ impl PackConfig {
             ("window", self.window, WINDOW_MAX),
             ("epochs", self.epochs, EPOCHS_MAX),
             ("sequences_max", self.sequences_max, SEQUENCES_MAX),
-            ("batch", self.batch.unwrap_or(1), WINDOW_MAX),
+            ("batch", self.batch.unwrap_or(1), BATCH_MAX),
             ("ranks", self.ranks.unwrap_or(1), SEQUENCES_MAX),
         ];
         if let Some((key, value, most)) =

@@ -137,6 +137,17 @@ impl<'a> Formats<'a> {
     /// # Errors
     /// This program was built without it.
     pub(crate) fn of_kind(&mut self, kind: FormatKind) -> Result<Arc<dyn Format>, StorageError> {
+        let keys =
+            [("pack", self.dataset.pack.is_some()), ("megatron", self.dataset.megatron.is_some())];
+        if let Some((key, _)) =
+            keys.into_iter().find(|(_, given)| *given && kind != FormatKind::Tokens)
+        {
+            let reason = format!(
+                "`{key}` is for tokens, and its format is {}",
+                format!("{kind:?}").to_lowercase()
+            );
+            return Err(StorageError::Unserved { name: self.dataset.name.clone(), reason });
+        }
         if let Some(made) = self.made.get(&kind) {
             return Ok(made.clone());
         }

@@ -4,6 +4,7 @@
 //! `functional.center_crop`; windows of a base: facebookresearch/dinov3 `data/augmentations.py`.
 
 use super::key::DrawRng;
+use super::sequence;
 use crate::geometry::{CropBox, Extent, Origin};
 use crate::padding::{Padding, PaddingMode};
 use crate::recipe::CropSpec;
@@ -57,6 +58,10 @@ pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawR
             cut: None,
             padding: None,
         },
+        CropSpec::Sequence { max_ratio } => in_patches(CropBox::whole(image), view, max_ratio),
+        CropSpec::RandomResizedSequence { scale, ratio, max_ratio } => {
+            in_patches(sequence::random_box(scale, ratio, image, rng), view, max_ratio)
+        }
         CropSpec::WindowOfBase { within, stride, .. } => {
             let mut place = |side: u32| {
                 let places = within.saturating_sub(side) / stride;
@@ -68,6 +73,13 @@ pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawR
             Framing { crop, resized: image, window: CORNER, cut, padding: None }
         }
     }
+}
+
+/// A box as a sequence of patches; `view` has all of them in a row.
+fn in_patches(crop: CropBox, view: Extent, max_ratio: Option<f64>) -> Framing {
+    let (side, patches) = (view.height, view.width / view.height);
+    let resized = sequence::extent(crop.extent(), side, patches, max_ratio);
+    Framing { crop, resized, window: CORNER, cut: None, padding: None }
 }
 
 fn random_resized(scale: [f64; 2], ratio: [f64; 2], image: Extent, rng: &mut DrawRng) -> CropBox {

@@ -46,6 +46,8 @@ impl DrawKey {
     pub const BLOCK_SIZES: u64 = Self::PURPOSES + 1002;
     /// The order of sequences before they are packed, and of the packs of a window: `sample` is the window.
     pub const PACKS: u64 = Self::PURPOSES + 1003;
+    /// Lengths of the sequences of batches, and their order in an epoch.
+    pub const LENGTHS: u64 = Self::PURPOSES + 1004;
     /// The first base; others follow.
     pub const BASES: u64 = Self::PURPOSES + 2;
 

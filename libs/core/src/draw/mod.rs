@@ -6,6 +6,7 @@ mod key;
 mod normal;
 mod params;
 mod sample;
+mod sequence;
 #[cfg(test)]
 mod tests;
 mod view;

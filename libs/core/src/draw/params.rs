@@ -17,8 +17,8 @@ pub struct ViewParams {
     pub crop: CropBox,
     /// Size to which the whole box is resized.
     pub resized: Extent,
-    /// Position of the view in the resized box. The view's size is the tensor's; it ends within
-    /// the resized box. Pixels outside the view are never computed.
+    /// Position of the view in the resized box. The view's size is the tensor's, or that of the box in a tensor of
+    /// patches; it ends within the resized box. Pixels outside the view are never computed.
     pub window: Origin,
     /// The operations whose gate opened, in order, with their drawn values.
     pub ops: Vec<DrawnOp>,

@@ -38,7 +38,8 @@ impl ViewSpec {
         params.ops.reserve(self.ops.len());
         params.padding = framing.padding;
         params.filter = interpolation.draw(rng);
-        let painted = if params.cut.is_some() { params.resized } else { view };
+        let whole = params.cut.is_some() || self.crop.is_sequence();
+        let painted = if whole { params.resized } else { view };
         self.ops.iter().for_each(|op| op.draw(painted, rng, &mut params.ops));
     }
 }

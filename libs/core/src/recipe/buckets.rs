@@ -12,23 +12,26 @@ const OPS_OF_ALL_BUCKETS_MAX: usize = 1 << 16;
 // === impl Recipe ===
 
 impl Recipe {
-    /// Whether batches differ in size.
+    /// Whether batches differ in size, as groups of a list say.
     #[must_use]
     pub fn has_buckets(&self) -> bool {
         !self.aspect_buckets.is_empty()
     }
 
-    /// Number of recipes in this one: the number of sizes of its tensors with `aspect_buckets`,
-    /// and 1 without them.
+    /// Number of recipes in this one: the number of sizes of its tensors with `aspect_buckets`, or of the lengths of its
+    /// sequences, and 1 without them.
     #[must_use]
     pub fn buckets(&self) -> u32 {
-        self.aspect_buckets.first().map_or(1, |spec| spec.sizes.len() as u32)
+        let of_sequences = self.sequences.as_ref().map(|spec| spec.lengths.len());
+        let of_sizes = self.aspect_buckets.first().map(|spec| spec.sizes.len());
+        of_sequences.or(of_sizes).unwrap_or(1) as u32
     }
 
     /// The bucket of batches of a group: the group if batches differ in size, and 0 otherwise.
     #[must_use]
     pub fn bucket_of(&self, group: Option<u32>) -> u32 {
-        if self.has_buckets() { group.unwrap_or(0) } else { 0 }
+        let differ = self.has_buckets() || self.sequences.is_some();
+        if differ { group.unwrap_or(0) } else { 0 }
     }
 
     /// The recipe of batches of one bucket: the same with one size for each tensor. Tensors of other fields have the
@@ -40,6 +43,14 @@ impl Recipe {
     pub fn in_bucket(&self, bucket: u32) -> Self {
         assert!(bucket < self.buckets(), "bucket {bucket} of {}", self.buckets());
         let mut recipe = self.clone();
+        if let Some(spec) = &mut recipe.sequences {
+            let length = spec.lengths[bucket as usize];
+            let [height, width] = spec.extent(length);
+            spec.lengths = vec![length];
+            for image in recipe.tensors.iter_mut().filter(|image| image.name == spec.tensor) {
+                (image.height, image.width) = (height, width);
+            }
+        }
         for BucketsSpec { tensor, sizes } in std::mem::take(&mut recipe.aspect_buckets) {
             let [height, width] = sizes[bucket as usize];
             for image in recipe.tensors.iter_mut().filter(|image| image.name == tensor) {

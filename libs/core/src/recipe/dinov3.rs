@@ -179,6 +179,7 @@ impl Settled {
             boxes: Vec::new(),
             geometry: Vec::new(),
             aspect_buckets: Vec::new(),
+            sequences: None,
             raw: None,
             fields: Vec::new(),
             fp8: Fp8Scaling::Static {},

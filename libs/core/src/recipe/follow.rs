@@ -102,6 +102,8 @@ impl Follower {
             | CropSpec::CenterAfterResize { .. }
             | CropSpec::RandomAfterResize { .. }
             | CropSpec::Resize {}
+            | CropSpec::Sequence { .. }
+            | CropSpec::RandomResizedSequence { .. }
             | CropSpec::Random { .. }
             | CropSpec::Center { .. } => None,
         };

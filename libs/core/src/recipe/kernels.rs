@@ -46,6 +46,8 @@ impl CropSpec {
             | Self::WindowOfBase { .. }
             | Self::RandomAfterResize { .. }
             | Self::Resize {} => None,
+            Self::Sequence { .. } => Some("crop sequence"),
+            Self::RandomResizedSequence { .. } => Some("crop random_resized_sequence"),
             Self::Random { .. } => Some("crop random"),
             Self::Center { .. } => Some("crop center"),
         }

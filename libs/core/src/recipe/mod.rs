@@ -29,6 +29,7 @@ mod raw;
 mod reserved;
 mod scales;
 mod scaling;
+mod sequences;
 mod spec;
 mod validate;
 
@@ -55,4 +56,5 @@ pub use passes::ResizePasses;
 pub use python::PythonFunction;
 pub use raw::{RAW_BYTES_MAX, RawSpec};
 pub use scaling::DecodeScaling;
+pub use sequences::SequencesSpec;
 pub use spec::{BaseSpec, BucketsSpec, CropSpec, Recipe, TensorSpec, ViewSpec};

@@ -2,6 +2,7 @@
 
 use super::error::{RecipeError, wrong};
 use super::raw::RawSpec;
+use super::sequences::SequencesSpec;
 use super::spec::Recipe;
 use crate::layout::Layout;
 
@@ -71,7 +72,13 @@ impl Recipe {
     pub(super) fn validate_names(&self) -> Result<(), RecipeError> {
         let mut names = Names::default();
         for (index, tensor) in self.tensors.iter().enumerate() {
-            let both = [Some(tensor.name.clone()), tensor.scales_name()];
+            let sequences = self.sequences_of(&tensor.name);
+            let both = [
+                Some(tensor.name.clone()),
+                tensor.scales_name(),
+                sequences.map(SequencesSpec::coord_name),
+                sequences.map(SequencesSpec::valid_name),
+            ];
             names.take(
                 &format!("tensors[{index}].name"),
                 &tensor.name,

@@ -15,6 +15,7 @@ use super::orientation::ExifOrientation;
 use super::passes::ResizePasses;
 use super::raw::RawSpec;
 use super::scaling::DecodeScaling;
+use super::sequences::SequencesSpec;
 use crate::geometry::Extent;
 use crate::op::OpSpec;
 use crate::padding::PaddingMode;
@@ -75,6 +76,9 @@ pub struct Recipe {
     /// Sizes of image tensors that batches choose from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aspect_buckets: Vec<BucketsSpec>,
+    /// The image tensor that has sequences of patches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<SequencesSpec>,
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,
@@ -179,6 +183,22 @@ pub enum CropSpec {
         #[serde(default)]
         fill: [u8; 3],
     },
+    /// timm's `ResizeToSequence`: the whole image, resized to as many whole patches as a sequence has room for.
+    Sequence {
+        /// The most that an image is enlarged by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_ratio: Option<f64>,
+    },
+    /// timm's `RandomResizedCropToSequence`: a random box, resized in the same way.
+    RandomResizedSequence {
+        /// Minimum and maximum share of the image's area.
+        scale: [f64; 2],
+        /// Minimum and maximum width / height, in units of the image's own.
+        ratio: [f64; 2],
+        /// The most that a box is enlarged by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_ratio: Option<f64>,
+    },
     /// A whole base, resized to the tensor's size if they differ.
     Base {
         /// Number of the base.
@@ -231,9 +251,17 @@ impl CropSpec {
             | Self::CenterAfterResize { .. }
             | Self::RandomAfterResize { .. }
             | Self::Resize {}
+            | Self::Sequence { .. }
+            | Self::RandomResizedSequence { .. }
             | Self::Random { .. }
             | Self::Center { .. } => None,
         }
+    }
+
+    /// Whether the size of the view follows from that of the box.
+    #[must_use]
+    pub fn is_sequence(&self) -> bool {
+        matches!(self, Self::Sequence { .. } | Self::RandomResizedSequence { .. })
     }
 }
 

@@ -65,6 +65,7 @@ impl Recipe {
         self.validate_boxes()?;
         self.geometry.iter().try_for_each(|spec| spec.validate(self))?;
         self.validate_names()?;
+        self.validate_sequences()?;
         self.validate_buckets()
     }
 
@@ -122,7 +123,10 @@ impl Recipe {
         if !tensor.dtype.is_for_images() {
             return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
         }
-        validate_sides(at, tensor.height, tensor.width)?;
+        // Sequences are not views of that size; their own rules are checked with them.
+        if self.sequences_of(&tensor.name).is_none() {
+            validate_sides(at, tensor.height, tensor.width)?;
+        }
         if tensor.views.is_empty() {
             return Err(wrong(format!("{at}.views"), "empty", "give one view at least"));
         }
@@ -139,6 +143,12 @@ impl Recipe {
             CropSpec::RandomResized { scale, ratio } => {
                 range(format!("{at}.scale"), scale, [f64::MIN_POSITIVE, 1.0])?;
                 range(format!("{at}.ratio"), ratio, [1e-3, 1e3])
+            }
+            CropSpec::Sequence { max_ratio } => validate_max_ratio(at, max_ratio),
+            CropSpec::RandomResizedSequence { scale, ratio, max_ratio } => {
+                range(format!("{at}.scale"), scale, [f64::MIN_POSITIVE, 1.0])?;
+                range(format!("{at}.ratio"), ratio, [1e-3, 1e3])?;
+                validate_max_ratio(at, max_ratio)
             }
             CropSpec::Resize {} | CropSpec::Center { .. } => Ok(()),
             CropSpec::Random { padding, .. } if padding > VIEW_SIDE_MAX => {
@@ -202,6 +212,13 @@ pub(super) fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), Re
         }
     }
     Ok(())
+}
+
+fn validate_max_ratio(at: &str, max_ratio: Option<f64>) -> Result<(), RecipeError> {
+    match max_ratio.filter(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
+        Some(ratio) => Err(wrong(format!("{at}.max_ratio"), ratio, "must be above 0")),
+        None => Ok(()),
+    }
 }
 
 /// Operations on the whole image change only colours. Others depend on a view's size.

@@ -49,12 +49,25 @@ pub struct SamplerConfig {
     /// How the weights change with time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curriculum: Option<Curriculum>,
+    /// Lengths of sequences, where batches differ in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lengths: Option<Lengths>,
     /// Identity of the list that is the order; [`Sampler::with_list`](super::Sampler::with_list) sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<Digest>,
     /// Identity of the recipe; only kept in the state and compared on resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Digest>,
+}
+
+/// Lengths that batches choose from. A batch has as many samples as fit the tokens of one of the first length.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lengths {
+    /// The lengths, in tokens.
+    pub lengths: Vec<u32>,
+    /// What divides the samples of a batch over all ranks.
+    pub divisor: u32,
 }
 
 /// Whose sequence of samples it is.
@@ -97,6 +110,21 @@ pub enum EpochEnd {
     Steps(u64),
 }
 
+// === impl Lengths ===
+
+impl Lengths {
+    /// Samples over all ranks of a batch of each length, where one of the first length has `first` at most.
+    #[must_use]
+    pub fn batches(&self, first: u64) -> Vec<u64> {
+        let tokens = u128::from(first) * u128::from(self.lengths[0]);
+        let samples = |&length: &u32| {
+            let fit = u64::try_from(tokens / u128::from(length)).unwrap_or(u64::MAX);
+            fit - fit % u64::from(self.divisor)
+        };
+        self.lengths.iter().map(samples).collect()
+    }
+}
+
 // === impl SamplerConfig ===
 
 impl SamplerConfig {
@@ -113,6 +141,7 @@ impl SamplerConfig {
             epoch_end: EpochEnd::default(),
             weights: Vec::new(),
             curriculum: None,
+            lengths: None,
             list: None,
             recipe: None,
         }

@@ -98,6 +98,40 @@ pub enum SamplerError {
         /// What to do.
         remedy: &'static str,
     },
+    /// Batches of several lengths need an order of their own.
+    #[error("batches of several sequence lengths do not go with {what}: {remedy}")]
+    Lengths {
+        /// What they do not go with.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Ranks would have batches of different sizes.
+    #[error(
+        "`batch_divisor` is {divisor}, which {world_size} ranks do not divide: give a multiple of the ranks, the same for \
+         all numbers of ranks that the job is to run on"
+    )]
+    Divisor {
+        /// What divides the samples of each batch.
+        divisor: u32,
+        /// Number of ranks.
+        world_size: u32,
+    },
+    /// A length has no batch.
+    #[error(
+        "a batch of sequences of {length} has fewer than `batch_divisor` = {divisor} samples, where one of {first} has \
+         {global_batch} over all ranks: raise the batch, lower the divisor, or leave the length out"
+    )]
+    ShortBudget {
+        /// The length.
+        length: u32,
+        /// The first length.
+        first: u32,
+        /// Samples of a batch of the first length over all ranks.
+        global_batch: u64,
+        /// What divides the samples of each batch.
+        divisor: u32,
+    },
     /// A step beyond the end of its epoch.
     #[error("epoch {epoch} has {steps} steps: there is no step {step}")]
     NoSuchStep {

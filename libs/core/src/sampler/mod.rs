@@ -15,6 +15,7 @@ mod mixer;
 mod pass;
 mod permutation;
 mod resume;
+mod schedule;
 mod shape;
 mod state;
 mod stream;
@@ -26,7 +27,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use config::{
-    BATCH_SAMPLES_MAX, DATASETS_MAX, EpochEnd, Order, SHUFFLE_ALL, SHUFFLE_BLOCK_DEFAULT,
+    BATCH_SAMPLES_MAX, DATASETS_MAX, EpochEnd, Lengths, Order, SHUFFLE_ALL, SHUFFLE_BLOCK_DEFAULT,
     STEPS_MAX, SamplerConfig, WORLD_SIZE_MAX,
 };
 pub use error::SamplerError;
@@ -76,7 +77,7 @@ pub struct BatchPlan {
     pub first: u64,
     /// Samples of this step over all ranks.
     pub global_samples: u64,
-    /// The group of its samples; `None` if the order has no groups.
+    /// The group of its samples, or the number of the length of its sequences; `None` if the order has neither.
     pub group: Option<u32>,
     /// The samples in order; never empty, and as many as the configured batch except in a short
     /// last one.
@@ -143,6 +144,7 @@ impl Sampler {
         let datasets: Vec<Dataset> = numbered.map(|(i, m)| Dataset::new(m, i as u16)).collect();
         let weights = weights_of(&config, &datasets)?;
         check_exact(&config, &datasets, listed.as_ref())?;
+        check_lengths(&config)?;
         let shape = Shape::new(&config, &datasets, listed.as_ref())?;
         let mixer = Mixer::new(config.seed, weights);
         Ok(Self { config, datasets, shape, mixer, listed })
@@ -214,7 +216,7 @@ impl Sampler {
         (plan.epoch, plan.step, plan.rank) = (epoch, step, rank);
         plan.first = slice.start;
         plan.global_samples = self.shape.batch_len(epoch, step);
-        plan.group = None;
+        plan.group = self.shape.length(epoch, step);
         if let Some(listed) = &mut self.listed {
             let begin = self.shape.position(epoch, step);
             let positions = begin + slice.start..begin + slice.end;
@@ -322,11 +324,14 @@ impl Sampler {
     fn cursors(&mut self, epoch: u32, step: u64, rank: u32) -> Vec<u64> {
         let origin = self.origin_mark(epoch);
         if self.datasets.len() == 1 {
-            let batch = match self.config.order {
-                Order::Global | Order::List => self.config.global_batch(),
-                Order::PerRank => self.config.batch_samples.into(),
+            let taken = match self.config.order {
+                Order::Global | Order::List if self.config.lengths.is_some() => {
+                    self.shape.position(epoch, step) - self.shape.position(epoch, origin.step)
+                }
+                Order::Global | Order::List => (step - origin.step) * self.config.global_batch(),
+                Order::PerRank => (step - origin.step) * u64::from(self.config.batch_samples),
             };
-            return vec![origin.cursors[0] + (step - origin.step) * batch];
+            return vec![origin.cursors[0] + taken];
         }
         let key = self.track_key(epoch, rank);
         self.mixer.cursors(&self.shape, key, origin, step).to_vec()
@@ -368,6 +373,21 @@ impl Sampler {
     /// The weights without any history.
     fn fresh_weights(&self) -> Result<Weights, SamplerError> {
         weights_of(&self.config, &self.datasets)
+    }
+}
+
+/// Whether batches may differ in length.
+fn check_lengths(config: &SamplerConfig) -> Result<(), SamplerError> {
+    let refused = |what: &'static str, remedy| Err(SamplerError::Lengths { what, remedy });
+    match (&config.lengths, config.order, config.epoch_end) {
+        (None, ..) => Ok(()),
+        (_, Order::PerRank, _) => refused("per-rank order", "use `order = \"global\"`"),
+        (_, Order::List, _) => refused("a list", "use `order = \"global\"`"),
+        (_, _, EpochEnd::ShortLast | EpochEnd::Exact) => refused(
+            "an epoch that ends with a short batch",
+            "use `epoch_end = \"drop_last\"`, a number of steps, or one length for an evaluation",
+        ),
+        (_, Order::Global, EpochEnd::DropLast | EpochEnd::Steps(_)) => Ok(()),
     }
 }
 

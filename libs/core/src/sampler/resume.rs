@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Sampler;
-use super::config::{Order, SHUFFLE_ALL};
+use super::config::{Lengths, Order, SHUFFLE_ALL};
 use super::error::SamplerError;
 use super::mixer::{Mark, Mixer, TrackKey};
 use super::shape::next_epoch;
@@ -55,6 +55,7 @@ impl Sampler {
             datasets: self.dataset_states(cursors.as_deref()),
             weights: self.config.weights.clone(),
             curriculum: self.config.curriculum.clone(),
+            lengths: self.config.lengths.clone(),
             history: self.mixer.weights().history().to_vec(),
             origin: self.shape.origin().cloned(),
             recipe: self.config.recipe,
@@ -125,6 +126,9 @@ impl Sampler {
         let by_groups = self.listed.as_ref().is_some_and(|listed| listed.lengths().is_some());
         match orders {
             _ if by_groups => Some("a list with groups"),
+            _ if self.config.lengths.is_some() || state.lengths.is_some() => {
+                Some("an order with batches of several lengths")
+            }
             [Order::List, Order::Global] | [Order::Global, Order::List] => {
                 Some("a list in place of another order")
             }
@@ -155,7 +159,14 @@ impl Sampler {
             };
             compare(Term::ShuffleBlock, text(state.shuffle_block), text(self.shuffle_block()));
         }
-        compare(Term::GlobalBatch, was_global.to_string(), global.to_string());
+        let batch = |samples: u64, lengths: &Option<Lengths>| match lengths {
+            Some(Lengths { lengths, divisor }) => {
+                format!("{samples} of lengths {lengths:?}, multiples of {divisor}")
+            }
+            None => samples.to_string(),
+        };
+        let were = batch(was_global, &state.lengths);
+        compare(Term::GlobalBatch, were, batch(global, &here.lengths));
         if here.order == Order::PerRank {
             compare(Term::WorldSize, state.world_size.to_string(), here.world_size.to_string());
         }

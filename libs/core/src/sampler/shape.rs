@@ -7,6 +7,7 @@ use super::config::{EpochEnd, Order, SamplerConfig};
 use super::dataset::Dataset;
 use super::error::SamplerError;
 use super::list::{BatchLengths, Listed};
+use super::schedule::Schedule;
 use super::state::Origin;
 
 /// Lengths of epochs and batches; the same on every rank, but for [`EpochEnd::Exact`].
@@ -20,6 +21,8 @@ pub struct Shape {
     samples: u64,
     /// A list with groups: the batches of its rows.
     lengths: Option<Arc<BatchLengths>>,
+    /// Batches of several lengths.
+    schedule: Option<Schedule>,
     /// Per-rank order: samples of the share of each rank.
     shares: Option<Vec<u64>>,
     /// Where an epoch was resumed on other terms.
@@ -49,6 +52,7 @@ impl Shape {
             end: config.epoch_end,
             samples,
             lengths: listed.and_then(Listed::lengths).cloned(),
+            schedule: Schedule::new(config, samples)?,
             shares,
             origin: None,
         };
@@ -88,6 +92,7 @@ impl Shape {
         let batch = u64::from(self.batch_samples);
         let short = self.end == EpochEnd::ShortLast;
         match (self.end, &self.shares) {
+            _ if let Some(schedule) = &self.schedule => schedule.steps(),
             (EpochEnd::Steps(steps), _) => steps,
             _ if let Some(lengths) = &self.lengths => lengths.steps(epoch, short),
             (_, Some(shares)) => {
@@ -126,6 +131,7 @@ impl Shape {
             return before.saturating_add(step);
         }
         let steps = match (self.end, &self.shares) {
+            _ if let Some(schedule) = &self.schedule => schedule.steps(),
             (EpochEnd::ShortLast | EpochEnd::Exact, None) => {
                 self.samples.div_ceil(self.global_batch())
             }
@@ -156,6 +162,9 @@ impl Shape {
 
     /// Positions of the epoch's sequence before a step.
     pub(super) fn position(&self, epoch: u32, step: u64) -> u64 {
+        if let Some(schedule) = &self.schedule {
+            return schedule.position(epoch, step);
+        }
         if let (Some(lengths), false) = (&self.lengths, matches!(self.end, EpochEnd::Steps(_))) {
             return lengths.position(epoch, step);
         }
@@ -170,10 +179,16 @@ impl Shape {
         if matches!(self.end, EpochEnd::Steps(_)) { end } else { end.min(self.samples) }
     }
 
+    /// Number of the length that the sequences of a step have, where batches differ in length.
+    pub(super) fn length(&self, epoch: u32, step: u64) -> Option<u32> {
+        self.schedule.as_ref().map(|schedule| schedule.length(epoch, step))
+    }
+
     /// Samples of the batch of a step over all ranks.
     pub(super) fn batch_len(&self, epoch: u32, step: u64) -> u64 {
         match &self.shares {
             Some(shares) => shares.iter().map(|&share| self.share_batch(share, step)).sum(),
+            None if let Some(schedule) = &self.schedule => schedule.batch_len(epoch, step),
             None if matches!(self.end, EpochEnd::Steps(_)) => self.global_batch(),
             None if let Some(lengths) = &self.lengths => lengths.batch_len(epoch, step),
             None => {

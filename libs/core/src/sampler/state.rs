@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::config::{EpochEnd, Order};
+use super::config::{EpochEnd, Lengths, Order};
 use super::error::SamplerError;
 use super::weights::{Curriculum, WeightsChange};
 use crate::{AmaxState, Digest};
@@ -48,6 +48,9 @@ pub struct State {
     /// The configured curriculum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curriculum: Option<Curriculum>,
+    /// Lengths of sequences that batches choose from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lengths: Option<Lengths>,
     /// Weights set while the job ran.
     pub history: Vec<WeightsChange>,
     /// Where the job was last resumed on other terms.

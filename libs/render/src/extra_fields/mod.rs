@@ -19,6 +19,7 @@ use headwater_part_rows::RowBytes;
 
 use crate::error::{BadImage, FieldFault, RenderError};
 use crate::tokenizers::{FieldTokenizer, Tokenizers};
+use pack::PackFault;
 
 /// Reads the fields of a recipe.
 #[derive(Clone, Debug)]
@@ -124,6 +125,16 @@ impl FieldReader {
             return Err(RenderError::Device { reason });
         }
         match bytes {
+            Some(bytes) if let FieldKind::Pack(spec) = &self.spec.kind => {
+                pack::read(spec, bytes, rows).map_err(|error| match error {
+                    PackFault::Bad(reason) => fault(reason),
+                    // Not the sample's fault: without it, long packs would come never, and their neighbours twice.
+                    PackFault::Room(reason) => {
+                        let reason = format!("field `{}`: {reason}", self.spec.name);
+                        RenderError::Device { reason }
+                    }
+                })
+            }
             Some(bytes) => self.read_present(bytes, rows).map_err(fault),
             None => self.fill_default(rows).map_err(fault),
         }
@@ -148,7 +159,7 @@ impl FieldReader {
                 array::put(&array.map_err(|fault| fault.0)?, *dtype, shape, rows[0])
             }
             FieldKind::Sequence(spec) => sequence::read(spec, bytes, rows),
-            FieldKind::Pack(spec) => pack::read(spec, bytes, rows),
+            FieldKind::Pack(_) => Err("a pack is read by itself".to_owned()),
             FieldKind::Tokens(tokens) => match &self.tokenizer {
                 Some(tokenizer) => tokens::read(tokenizer, tokens, bytes, rows),
                 None => Err("there is no tokenizer".to_owned()),

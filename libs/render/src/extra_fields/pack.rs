@@ -5,13 +5,28 @@ use headwater_core::recipe::PackSpec;
 
 use super::sequence::{Tokens, put_all, put_positions};
 
+/// Why there are no rows of a pack.
+pub(super) enum PackFault {
+    /// The recipe has less room than the packs of its dataset: others would be as bad.
+    Room(String),
+    /// This pack is damaged.
+    Bad(String),
+}
+
+impl From<String> for PackFault {
+    fn from(reason: String) -> Self {
+        Self::Bad(reason)
+    }
+}
+
 /// Fills tokens, labels, positions, bounds of sequences, and their number.
 ///
 /// # Errors
-/// More tokens or sequences than there is room for, lengths that do not fit the bytes, a token that does not fit the type.
-pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Result<(), String> {
+/// More tokens or sequences than the recipe has room for; lengths that do not fit the bytes, or a token that does not fit the
+/// type.
+pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Result<(), PackFault> {
     let [tokens, labels, positions, bounds, sequences] = rows else {
-        return Err("its tensors are missing".to_owned());
+        return Err("its tensors are missing".to_owned().into());
     };
     let (lengths, text) = parts(bytes).ok_or_else(|| {
         format!(
@@ -20,11 +35,11 @@ pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Res
         )
     })?;
     if lengths.len() > spec.sequences_max as usize {
-        return Err(format!(
-            "a pack of {} sequences: raise `sequences_max`, {}",
+        return Err(PackFault::Room(format!(
+            "a pack of {} sequences: raise the field's `sequences_max`, {}",
             lengths.len(),
             spec.sequences_max
-        ));
+        )));
     }
     // Ends of the sequences; the lengths fit 64 bits by far.
     let ends: Vec<u64> = lengths
@@ -36,14 +51,17 @@ pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Res
         .collect();
     let used = ends.last().copied().unwrap_or(0);
     if used > spec.budget.into() {
-        return Err(format!("a pack of {used} tokens: raise `budget`, {}", spec.budget));
+        let reason =
+            format!("a pack of {used} tokens: raise the field's `budget`, {}", spec.budget);
+        return Err(PackFault::Room(reason));
     }
     if text.len() as u64 != used * spec.stored.size_bytes() {
         return Err(format!(
             "{} bytes are not {used} tokens of {}: `stored` is the type of the dataset's tokens",
             text.len(),
             spec.stored
-        ));
+        )
+        .into());
     }
     let ends: Vec<usize> = ends.into_iter().map(|end| end as usize).collect();
     let (used, text) = (used as usize, Tokens::all(text, spec.stored)?);

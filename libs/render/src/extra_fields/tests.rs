@@ -444,14 +444,28 @@ fn a_pack_has_labels_and_positions_of_each_sequence() {
     for (bytes, said) in [
         (vec![1, 0, 0], "3 bytes are no pack"),
         (vec![255; 4], "are no pack"),
-        (pack(&[1; 5], &[1; 5], 1), "raise `sequences_max`, 4"),
-        (pack(&[9], &[1; 9], 1), "raise `budget`, 8"),
-        (pack(&[u32::MAX, u32::MAX], &[], 1), "raise `budget`, 8"),
         (pack(&[3], &[1; 4], 1), "are not 3 tokens of u8"),
         (pack(&[3], &[1; 3], 2), "are not 3 tokens of u8"),
     ] {
         let error = refused(keys("u8"), &bytes);
         assert!(error.contains(said), "{error}");
+    }
+    // Less room than its packs need is no fault of a sample.
+    for (bytes, said) in [
+        (
+            pack(&[1; 5], &[1; 5], 1),
+            "field `f`: a pack of 5 sequences: raise the field's `sequences_max`, 4",
+        ),
+        (pack(&[9], &[1; 9], 1), "field `f`: a pack of 9 tokens: raise the field's `budget`, 8"),
+        (pack(&[u32::MAX, u32::MAX], &[], 1), "raise the field's `budget`, 8"),
+    ] {
+        let mut keys = keys("u8");
+        keys["name"] = json!("f");
+        let error = FieldReaders::new(&recipe(&[keys])).read(&[Some(bytes.into())]).unwrap_err();
+        assert!(
+            matches!(error, RenderError::Device { .. }) && error.to_string().contains(said),
+            "{error}"
+        );
     }
     let large = pack(&[1], &[i64::from(i32::MAX) + 1], 8);
     assert!(refused(keys("i64"), &large).contains("does not fit i32"));

@@ -18,6 +18,7 @@ mod geometry;
 mod levels;
 mod more;
 mod mx;
+mod naflex;
 mod passes;
 mod placement;
 mod resize;

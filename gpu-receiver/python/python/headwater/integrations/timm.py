@@ -20,9 +20,10 @@ from ..errors import ConfigError
 from ..mixing import mix, soft_labels
 from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import is_on_cluster, source
+from ._timm_naflex import create_naflex_loader
 from ._timm_recipe import check_unsupported, eval_recipe, refuse, sides, train_recipe
 
-__all__ = ["create_loader"]
+__all__ = ["create_loader", "create_naflex_loader"]
 
 _DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -14,13 +14,15 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 
 use headwater_core::{Digest, Digester};
 
 use crate::format::parsed::Parsed;
-use crate::format::tokens::corpus::{Corpus, Listed, THREADS};
+use crate::format::tokens::corpus::{Corpus, Listed};
 use crate::format::{Damage, Format, Opened, Outline, arrays};
 use crate::source::Place;
 use crate::{DatasetConfig, LongSequences, PackBy, PackConfig, StorageError, metrics};
@@ -31,8 +33,10 @@ use shard::PackShard;
 const PACK: &str = "pack";
 /// Bytes of the number of sequences, and of the length of each.
 const NUMBER_BYTES: u64 = 4;
+/// Most windows of a place over all epochs: 8 bytes are kept for each.
+const WINDOWS_MAX: u64 = 1 << 26;
 /// Steps whose loads are looked at at the start.
-const STEPS_WEIGHED: u64 = 256;
+const STEPS_WEIGHED: u64 = 16;
 
 /// Reads corpora of tokens as packs.
 #[derive(Debug)]
@@ -98,7 +102,17 @@ impl Packs {
         let padding = order.padding();
         let load = order.worst_load(STEPS_WEIGHED);
         metrics::packed(&self.dataset, padding, load);
-        tracing::info!(place = %place.name(), packs = order.len(), padding, load, "sequences are packed");
+        let place = place.name();
+        tracing::info!(place, packs = order.len(), padding, load, "sequences are packed");
+        let (sequences, tokens) = order.dropped();
+        if sequences > 0 {
+            tracing::warn!(
+                place,
+                sequences,
+                tokens,
+                "sequences of more than `budget` tokens are left out"
+            );
+        }
     }
 }
 
@@ -194,7 +208,15 @@ impl Packed {
             firsts.push(sequences.len());
         }
         let sequences = Arc::new(sequences);
-        let order = PackOrder::new(sequences.clone(), config, THREADS)?;
+        let windows = sequences.len().div_ceil(config.window.into()) * u64::from(config.epochs);
+        if windows > WINDOWS_MAX {
+            return Err(unserved(format!(
+                "its {} sequences make {windows} windows in all epochs, limit {WINDOWS_MAX}: raise `window`, or lower `epochs`",
+                sequences.len()
+            )));
+        }
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let order = PackOrder::new(sequences.clone(), config, threads)?;
         if order.len() == 0 {
             let batch = config.batch.unwrap_or(1);
             return Err(unserved(format!(

@@ -115,6 +115,12 @@ impl PackOrder {
         if packs == 0 { 0.0 } else { 1.0 - self.tokens as f64 / room }
     }
 
+    /// Sequences that are too long, and their tokens: they are left out.
+    pub(super) fn dropped(&self) -> (u64, u64) {
+        let long = self.sequences.lengths.iter().filter(|&&length| length > self.config.budget);
+        long.fold((0, 0), |(count, tokens), &length| (count + 1, tokens + u64::from(length)))
+    }
+
     /// The largest load of a rank over the mean, in some steps that lie at equal distances; 1 where packs are not dealt.
     pub(super) fn worst_load(&self, steps_max: u64) -> f64 {
         let (Some(batch), Some(ranks)) = (self.config.batch.map(u64::from), self.config.ranks)
