@@ -92,8 +92,8 @@ impl Format for Megatron {
         Ok(Opened::Packed(Box::new(BlendShard { corpora, place: place.clone(), rows })))
     }
 
-    /// Tokens have no checksums. With the first shard the whole index of each corpus is read, of which the start reads two
-    /// numbers.
+    /// Tokens have no checksums. With the first shard the whole index of each corpus is read. The start reads only two
+    /// numbers of it.
     fn verify(&self, place: &Place, shard: u32, _: Digest) -> Result<Vec<Damage>, StorageError> {
         if shard > 0 {
             return Ok(Vec::new());
