@@ -101,7 +101,7 @@ impl Listed {
         }
     }
 
-    /// Damage of the indices, all of which are read.
+    /// Damage of the indices. All of them are read.
     ///
     /// # Errors
     /// A file that cannot be read, or was changed.
