@@ -1,9 +1,9 @@
-"""What a job of many GPUs costs with each way of loading, on paper: from rates that were measured, by a small model.
+"""What a job costs with each way of loading, on paper: from rates that were measured, by a small model.
 
 usage: cost.py [--gpus 256] [--rate 210450] [--gpu-hour USD] [--core-hour USD] .. [--plot FILE.svg]
 
 Loaders that run inside the training processes have the cores of the GPU nodes and no others. Where these are too few, the
-GPUs wait. Headwater's augment and storage tiers are nodes of their own, of which there are as many as it takes. Rates of a
+GPUs wait. Headwater's tiers and the workers of tf.data service may be nodes of their own, any number of them. Rates of a
 core are those of docs/benchmarks, measured on one machine; prices, cores of a node and what a trainer needs of them are
 assumptions, printed with the table. Nothing is measured by this script.
 
@@ -12,6 +12,7 @@ are there / cores for an image. Hours of an epoch = images / job's rate. Cost = 
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import pathlib
@@ -27,38 +28,65 @@ WEBDATASET, STREAMING, DATASETS = 5010, 1030, 4280
 # What a worker's reads by gRPC take (core seconds a GB), and the receiver for each image: docs/sizing.md.
 MOVE_S_GB, RECEIVE_MS, PHOTO_GB = 0.51, 0.069, 115e-6
 
-# Way, images/s of a core that augments, samples/s of a core that reads, whether it has nodes of its own.
+# Images/s of one H200: docs/benchmarks/gpu.md, DALI in batches of 64, not tuned further.
+DALI_GPU = 2857
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    name: str
+    #: Images/s of a core that augments.
+    augment: float
+    #: Samples/s of a core that reads, where that was measured.
+    read: "float | None" = None
+    #: Whether it rents nodes that augment, else it has the cores of the GPU nodes.
+    rents: bool = False
+    #: Whether it rents storage nodes, from which it reads over gRPC.
+    stores: bool = False
+    #: Images/s of a GPU that augments between its steps, in place of cores.
+    gpu: "float | None" = None
+
+
 WAYS = [
-    ("Headwater", HEADWATER * TIERS, None, True),
-    ("StatefulDataLoader, torchvision", TORCHVISION, None, False),
-    ("WebDataset, torchvision", TORCHVISION, WEBDATASET, False),
-    ("Mosaic Streaming, torchvision", TORCHVISION, STREAMING, False),
-    ("Hugging Face datasets, torchvision", TORCHVISION, DATASETS, False),
-    ("Grain or LitData, torchvision", TORCHVISION, None, False),
-    ("any of these, DALI on the CPU", DALI, None, False),
-    ("any of these, albumentations", ALBUMENTATIONS, None, False),
+    Way("Headwater, nodes of its own", HEADWATER * TIERS, rents=True, stores=True),
+    Way("Headwater, on the GPU nodes", HEADWATER * TIERS),
+    # tf.data's own rate is not measured: that of another library stands in for it.
+    Way("tf.data service, if it is as fast as albumentations", ALBUMENTATIONS, rents=True),
+    Way("tf.data service, if it is as fast as DALI on the CPU", DALI, rents=True),
+    Way("StatefulDataLoader, torchvision", TORCHVISION),
+    Way("WebDataset, torchvision", TORCHVISION, WEBDATASET),
+    Way("Mosaic Streaming, torchvision", TORCHVISION, STREAMING),
+    Way("Hugging Face datasets, torchvision", TORCHVISION, DATASETS),
+    Way("Grain or LitData, torchvision", TORCHVISION),
+    Way("any of these, DALI on the CPU", DALI),
+    Way("any of these, albumentations", ALBUMENTATIONS),
+    Way("DALI on the GPUs that train", DALI, gpu=DALI_GPU),
 ]
 
 
 def cost(way, options):
-    name, augment, read, own_nodes = way
-    seconds = 1 / augment + (1 / read if read else 0)
+    seconds = 1 / way.augment + (1 / way.read if way.read else 0)
     wanted = options.rate
     nodes = options.gpus / options.gpus_per_node
     at_hand = nodes * (options.node_cores - options.gpus_per_node * options.trainer_cores)
-    if own_nodes:
-        # Workers read by gRPC and write by RDMA; whole nodes are rented.
-        augmenting = wanted * (seconds + MOVE_S_GB * PHOTO_GB) / options.busy
-        nodes_rented = math.ceil(augmenting / options.augment_node_cores)
-        rented = nodes_rented * options.augment_node_cores + options.storage_cores
-        needed, rate = rented + wanted * RECEIVE_MS / 1000 / options.busy, wanted
+    moving = MOVE_S_GB * PHOTO_GB if way.stores else 0
+    augmenting = wanted * (seconds + moving) / options.busy
+    rented = 0
+    if way.gpu:
+        # A GPU trains or augments: the times of an image add up.
+        augmenting, rate = 0, options.gpus / (options.gpus / wanted + 1 / way.gpu)
+    elif way.rents:
+        rented = math.ceil(augmenting / options.augment_node_cores) * options.augment_node_cores
+        rented, rate = rented + (options.storage_cores if way.stores else 0), wanted
     else:
-        rented, needed = 0, wanted * seconds / options.busy
         rate = min(wanted, at_hand * options.busy / seconds)
+    needed = rented or augmenting
+    if way.augment == HEADWATER * TIERS:
+        needed += wanted * RECEIVE_MS / 1000 / options.busy
     hours = options.images / rate / 3600
     return {
-        "way": name,
-        "core_rate": 1 / seconds,
+        "way": way.name,
+        "core_rate": None if way.gpu else 1 / seconds,
         "cores_needed": needed,
         "cores_rented": rented,
         "rate": rate,
@@ -67,6 +95,14 @@ def cost(way, options):
         "gpu_usd": hours * options.gpus * options.gpu_hour,
         "core_usd": hours * rented * options.core_hour,
     }
+
+
+def short(value):
+    """Three digits: the assumptions allow no more."""
+    if not value:
+        return "" if value is None else "0"
+    places = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, places):,.{max(0, places)}f}"
 
 
 def markdown(options, rows):
@@ -85,10 +121,10 @@ def markdown(options, rows):
     ]
     for row in rows:
         total = row["gpu_usd"] + row["core_usd"]
-        lines.append(
-            f"| {row['way']} | {row['core_rate']:.1f} | {row['cores_needed']:,.0f} | {row['cores_rented']:,.0f} | {row['rate']:,.0f} | "
-            f"{row['gpus_wait']:.0%} | {row['hours']:.2f} | {row['gpu_usd']:,.0f} | {row['core_usd']:,.0f} | {total:,.0f} |"
-        )
+        figures = [row[key] for key in ("core_rate", "cores_needed", "cores_rented", "rate")]
+        costs = [row["hours"], row["gpu_usd"], row["core_usd"], total]
+        cells = [row["way"], *map(short, figures), f"{row['gpus_wait']:.0%}", *map(short, costs)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -2,6 +2,8 @@
 
 import functools
 import os
+import shutil
+import struct
 import subprocess
 import tarfile
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from documents import ROOT
 
 PHOTOS = ROOT / "tests" / "data" / "photos"
+FIELDS = ROOT / "tests" / "data" / "fields"
 # More than the largest batch of a block that is run.
 LEAST_PHOTOS = 72
 HELP_LIMIT_S = 60
@@ -52,7 +55,8 @@ def environment(program, tmp_path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """What a reader has: a folder `photos` with a folder for each class, and a file `photo.jpg`."""
+    """What a reader has: folders `photos` and `validation` with a folder for each class, a file `photo.jpg`, pairs of images and
+    captions with a tokenizer, and a corpus of tokens."""
     home = tmp_path / "reader"
     home.mkdir()
     written = 0
@@ -63,6 +67,11 @@ def folder(tmp_path) -> Path:
             written += write_classes(home / "photos", members)
     assert written >= LEAST_PHOTOS
     (home / "photo.jpg").write_bytes(next((home / "photos").glob("*/*.jpg")).read_bytes())
+    shutil.copytree(home / "photos", home / "validation")
+    (home / "pairs").mkdir()
+    shutil.copy(FIELDS / "fields.tar", home / "pairs" / "00000.tar")
+    shutil.copy(FIELDS / "clip-tokenizer.json", home / "tokenizer.json")
+    write_corpus(home / "text_document.bin", (ROOT / "ARCHITECTURE.md").read_bytes())
     return home
 
 
@@ -75,3 +84,10 @@ def write_classes(folder: Path, members: tarfile.TarFile) -> int:
         of_class.mkdir(parents=True, exist_ok=True)
         (of_class / name).write_bytes(encoded)
     return len(photographs)
+
+
+def write_corpus(path: Path, text: bytes):
+    """Writes one document as Megatron's `preprocess_data.py` does: a token of 16 bits for each byte, and one that ends it."""
+    path.write_bytes(struct.pack(f"<{len(text) + 1}H", *text, 0))
+    head = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, 1, 2)
+    path.with_suffix(".idx").write_bytes(head + struct.pack("<iqqq", len(text) + 1, 0, 0, 1))

@@ -43,7 +43,7 @@ ANY_BANNED = re.compile("|".join(BANNED))
 
 def documents():
     """Paths of the documents that people write, relative to the root."""
-    found = [ROOT / name for name in ("ARCHITECTURE.md", "SECURITY.md")]
+    found = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "SECURITY.md")]
     found += [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))]
     names = [path.relative_to(ROOT).as_posix() for path in found]
     return [name for name in names if not name.startswith(GENERATED) and "/." not in name]

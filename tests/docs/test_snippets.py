@@ -118,6 +118,26 @@ def test_python_runs(block, folder, environment, monkeypatch):
             loader.close()
 
 
+def test_the_first_training_of_readme_goes_on_where_it_was_stopped(folder, environment):
+    pytest.importorskip("headwater", reason="the wheel is not installed")
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    code = next(block.code for block in BLOCKS if block.path == "README.md" and "last.pt" in block.code)
+    # Lost after the first batch of epoch 1, with its state.
+    ends = 'torch.save({"model": model.state_dict(), "loader": train.state_dict()}, "last.pt")'
+    lost = code.replace("optimizer.zero_grad()\n", f"optimizer.zero_grad()\n        if epoch == 1: {ends}; raise SystemExit\n")
+    assert ends in code and lost != code
+
+    def run(script: str) -> str:
+        report = "\n        print('batch', batch.epoch, batch.step, flush=True)"
+        script = script.replace("        x, labels =", report[1:] + "\n        x, labels =")
+        done = subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return re.findall(r"^batch (\d+) (\d+)$", done.stdout, re.MULTILINE)
+
+    steps = [(str(epoch), str(step)) for epoch in range(3) for step in range(2)]
+    assert run(lost) + run(code) == steps
+
+
 def provided(block: Block, headwater, folder: Path) -> dict:
     """What the text around a block has defined already."""
     makers = {

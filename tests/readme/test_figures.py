@@ -14,7 +14,7 @@ SCRIPT = ROOT / "scripts" / "readme_figures.py"
 
 # A figure stands alone: not in a version, a date, a name or a path.
 NUMBER = re.compile(r"(?<![\w.,:/-])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)(?![\w:]|[.,-]\d)")
-UNIT = re.compile(r"\d\s*(?:%|(?:times|images/s|ms|s|MB|GB|faults|batches|views)\b)")
+UNIT = re.compile(r"\d\s*(?:%|(?:times|images/s|images per second|ms|s|MB|GB|faults|batches|views)\b)")
 CODE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+\.md)[^)]*\)")
 
@@ -72,11 +72,19 @@ def unsupported(paragraph: str) -> "list[str]":
 def is_same(figure: str, other: str) -> bool:
     if decimals(other) > decimals(figure):
         return round(number(other), decimals(figure)) == number(figure)
-    return number(other) == number(figure)
+    digits = figure.replace(",", "")
+    # Thousands may be rounded to their leading digits.
+    zeros = len(digits) - len(digits.rstrip("0")) if len(digits) > 3 and "." not in digits else 0
+    return number(figure) == (round(number(other), -zeros) if zeros else number(other))
 
 
 def with_figures() -> "list[str]":
     return [one for one in paragraphs(README) if UNIT.search(bare(one))]
+
+
+def measured() -> "list[list[str]]":
+    """Rows of the table that says how the figures of the first screen were measured."""
+    return table("README.md", "| figure | pass |")
 
 
 def test_there_are_figures_to_check():
@@ -89,12 +97,28 @@ def test_each_figure_stands_in_a_page_that_its_paragraph_links_to(paragraph):
     assert not unsupported(paragraph), paragraph
 
 
+@pytest.mark.parametrize("row", measured(), ids=lambda row: row[0])
+def test_a_row_of_the_first_table_says_how_it_was_measured_and_its_figure_stands_there(row):
+    assert len(row) == 6 and all(row), "pass, batch and type, machine, table and command"
+    assert LINK.findall(row[4]) and not unsupported(f"{row[0]} {row[4]}"), row
+
+
+def test_each_figure_of_the_first_screen_has_a_row():
+    screen = README[: README.index("| figure | pass |")]
+    said = {figure for one in paragraphs(screen) if UNIT.search(bare(one)) for figure in NUMBER.findall(bare(one))}
+    rows = {figure for row in measured() for figure in NUMBER.findall(row[0])}
+    # Sides of the crops.
+    assert said - {"224", "96"} <= rows
+
+
 def test_another_figure_is_found():
     paragraph = next(one for one in with_figures() if "10,018 batches" in one)
     assert unsupported(paragraph.replace("10,018", "10,019")) == ["10,019"]
     assert unsupported(paragraph.replace("1,161", "1,162")) == ["1,162"]
-    pipeline = next(one for one in with_figures() if "0.069 ms" in one)
-    assert unsupported(pipeline.replace("0.069", "0.068")) == ["0.068"]
+    pipeline = next(one for one in with_figures() if "2.97 ms" in one)
+    assert unsupported(pipeline.replace("2.97", "2.98")) == ["2.98"]
+    gpu = next(one for one in with_figures() if "39,600" in one)
+    assert unsupported(gpu.replace("39,600", "39,500").replace("2,860", "2,870")) == ["39,500", "2,870"]
 
 
 def test_the_gains_are_those_of_the_recipes_table():
@@ -104,6 +128,10 @@ def test_the_gains_are_those_of_the_recipes_table():
         # A busy machine's second figure after the point says nothing.
         gain = f"{number(rows[system][3].removesuffix(' x')):.0f}"
         assert re.search(rf"\b{re.escape(gain)} times as fast\s+as\s+{re.escape(name)}", README), (system, gain)
+    new = number(rows["first"][2].split()[0])
+    others = ("torchvision + Pillow", "DALI, CPU", "albumentations + OpenCV")
+    gains = [f"{new / number(rows[system][2].split()[0]):.0f}" for system in others]
+    assert "In the first epoch it is {}, {} and {} times as fast".format(*gains) in " ".join(README.split())
     ours = number(rows["later"][2].split()[0])
     theirs = number(rows["torchvision + Pillow"][2].split()[0])
     # The page's own columns fit each other, as far as they are rounded.
@@ -114,10 +142,12 @@ def test_single_figures_are_those_of_their_rows():
     first = next(row for row in table("docs/benchmarks/first_batch.md", "median of five") if row[0] in ("all of it", "total"))
     assert f"it takes {first[1].split()[0]} s" in " ".join(README.split())
     core = next(row for row in table("docs/benchmarks/pipeline.md", "threads, photographs") if row[0] == "1, ImageNet")
-    receiver, loop = core[3].split()[0], core[4].split()[0]
-    assert f"the recipe takes {loop} ms of CPU time for an image" in README
-    assert f"the rank itself spends {receiver} ms" in README
-    assert f"decodes {throughput()['libjpeg-turbo'][1].removesuffix(' x')} times as fast as libjpeg-turbo" in README
+    worker, receiver = (number(cell.split()[0]) for cell in core[2:4])
+    assert f"the worker spent {worker:.2f} ms of CPU time on an image, and the rank {receiver:.2f} ms" in " ".join(README.split())
+    rows = throughput()
+    later, first, theirs = (number(rows[name][0].split()[0]) for name in ("later", "first", "libjpeg-turbo"))
+    said = f"{later / theirs:.1f} times as fast as libjpeg-turbo from the second epoch on, and {first / theirs:.1f} times in the first"
+    assert said in " ".join(README.split())
 
 
 def test_presets_that_are_said_to_be_certified_are():

@@ -140,3 +140,59 @@ def test_a_fit_goes_on_from_the_checkpoints_that_lightning_writes_by_itself(make
     resumed = Model(given(make()))
     fit(resumed, make(datasets=["others"]), resume=tmp_path / f"{name}.ckpt", max_epochs=3, **options)
     assert resumed.seen == expected[int(name.split("=")[-1]) :]
+
+
+class Scheduled(Model):
+    """A rate that falls over all steps of the run, by the number that Lightning estimates."""
+
+    def steps(self):
+        return self.trainer.estimated_stepping_batches
+
+    def configure_optimizers(self):
+        optimizer = super().configure_optimizers()
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=self.steps())
+        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
+
+
+class ByLength(Scheduled):
+    """The first remedy of docs/frameworks.md."""
+
+    def steps(self):
+        return len(self.loader) * self.trainer.max_epochs
+
+
+class ByHand(Scheduled):
+    """The second remedy of docs/frameworks.md."""
+
+    def on_load_checkpoint(self, checkpoint):
+        states = checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"]
+        self.loader.load_state_dict(states[0])
+
+
+def lost_and_resumed(model, make, given, tmp_path):
+    """What a run of two epochs got until it was lost after 5 batches, and what the resumed one got."""
+    checkpoint = tmp_path / "lost.ckpt"
+    lost = model(given(make()), lost_after=5, checkpoint=checkpoint)
+    with pytest.raises(Lost):
+        fit(lost, max_epochs=2)
+    resumed = model(given(make()))
+    fit(resumed, max_epochs=2, resume=checkpoint)
+    return lost.seen, resumed.seen
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", [ByLength, ByHand])
+def test_a_fit_whose_schedule_knows_its_steps_goes_on_with_the_next_batch(make, tmp_path, model):
+    loader = make()
+    expected = keys(loader) + keys(loader)
+    assert lost_and_resumed(model, make, lambda loader: loader, tmp_path) == (expected[:5], expected[5:])
+
+
+# docs/frameworks.md says so. If Lightning has changed, change the page.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("given", [lambda loader: loader, stateful])
+def test_lightning_loads_no_state_of_any_loader_where_it_estimates_the_steps(make, tmp_path, given):
+    loader = make()
+    first, second = keys(loader), keys(loader)
+    _, resumed = lost_and_resumed(Scheduled, make, given, tmp_path)
+    assert resumed == first[: STEPS - 5] + second

@@ -82,8 +82,13 @@ fn leases_of_a_batch_do_not_grow_with_the_fleet() {
     for &receivers in sizes {
         let outcome = replayable(&FleetConfig::of(seed, receivers, 30), Weather::Calm);
         outcome.assert_exactly_once();
-        let batches = outcome.batches as f64;
-        assert_eq!(outcome.leases, outcome.batches * PARTS, "{receivers} receivers: leases");
+        let (batches, parts) = (outcome.batches as f64, outcome.batches * PARTS);
+        // Of a hundred thousand parts, a few wait long enough at a busy worker to be hedged.
+        let hedged = outcome.leases - parts;
+        assert!(
+            hedged * 10_000 <= parts,
+            "{receivers} receivers: {hedged} of {parts} parts hedged"
+        );
         assert_eq!(outcome.answers, outcome.leases, "{receivers} receivers: answers");
         let heartbeats = outcome.heartbeats as f64 / batches;
         println!("{receivers} receivers: {} leases, {heartbeats:.1} heartbeats a batch", PARTS);

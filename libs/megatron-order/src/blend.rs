@@ -15,7 +15,7 @@ const COMPARED_ALWAYS: usize = 128;
 const ABOVE: usize = 96;
 /// Groups above the threshold, from which on another one is chosen.
 const ABOVE_MAX: usize = 384;
-/// Most steps that are kept, from which a walk can begin, and most bytes of them unless there would be fewer than four.
+/// Maximum steps that are kept, from which a walk can begin, and maximum bytes of them. At least four are kept.
 const MARKS_MAX: usize = 256;
 const MARKS_BYTES_MAX: usize = 64 << 20;
 /// Steps of a walk after which one is kept.

@@ -103,7 +103,7 @@ impl Listed {
         }
     }
 
-    /// Damage of the indices. It reads all of each.
+    /// Damage of the indices. All of them are read.
     ///
     /// # Errors
     /// A file that cannot be read, or was changed.
