@@ -4,10 +4,13 @@
 
 use std::arch::x86_64::*;
 
-use super::blocks::{LANES, block};
+use super::blocks::block;
 use super::{Map, Warp};
 use crate::image::Planes;
 use crate::simd::Avx512;
+
+/// Pixels of a vector.
+const LANES: usize = 8;
 
 /// Where a block's pixels come from.
 struct Places {
@@ -19,14 +22,19 @@ struct Places {
     within: u8,
 }
 
-/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4.
-pub(super) fn apply<const TAPS: usize>(_: Avx512, view: &Planes, warp: &Warp, to: &mut Planes) {
+/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4. The view comes with itself padded.
+pub(super) fn apply<const TAPS: usize>(
+    _: Avx512,
+    (view, padded): (&Planes, &Planes),
+    warp: &Warp,
+    to: &mut Planes,
+) {
     // SAFETY: the proof exists only where the processor has the sets that are enabled there.
-    unsafe { moved::<TAPS>(view, warp, to) }
+    unsafe { moved::<TAPS>(view, padded, warp, to) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes) {
+fn moved<const TAPS: usize>(view: &Planes, padded: &Planes, warp: &Warp, to: &mut Planes) {
     let extent = view.extent();
     let (width, height) = (extent.width as usize, extent.height as usize);
     let planes = view.planes();
@@ -35,7 +43,7 @@ fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes) {
         for left in (0..width).step_by(LANES) {
             let at = (left, row);
             let Some(places) = places_of::<TAPS>(&warp.map, (width, height), at) else {
-                block::<TAPS>(planes, (width, height), warp, at, &mut to);
+                block::<TAPS, LANES>(padded.planes(), (width, height), warp, at, &mut to);
                 continue;
             };
             let count = LANES.min(width - left);
