@@ -2,9 +2,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod blocks;
 mod fixed;
 pub mod plain;
+mod rows;
 
 use headwater_core::draw::{Extent, Filter};
 use headwater_core::op::{AffineWarp, PerspectiveWarp};
@@ -45,7 +45,7 @@ pub struct Memory {
 #[derive(Debug, Default)]
 pub struct Scratch {
     columns: Vec<Option<usize>>,
-    padded: Planes,
+    rows: rows::Rows,
 }
 
 /// Moves the pixels of a view. `spare` and `scratch` are memory.
@@ -62,7 +62,7 @@ pub fn apply(
             fixed::nearest(view, &matrix, warp.fill, spare, &mut scratch.columns);
         }
         (Simd::Plain, _) => plain::apply(view, warp, spare),
-        (simd, _) => blocks::apply(simd, view, warp, spare, &mut scratch.padded),
+        (simd, _) => rows::apply(simd, view, warp, spare, &mut scratch.rows),
     }
     std::mem::swap(view, spare);
 }
