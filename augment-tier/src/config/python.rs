@@ -35,13 +35,13 @@ pub struct PythonConfig {
 // === impl PythonConfig ===
 
 impl PythonConfig {
-    /// The Python functions that recipes may call here.
+    /// The Python functions that recipes may call here, in so many processes at most.
     #[must_use]
-    pub fn modules(&self) -> PythonModules {
+    pub fn modules(&self, processes: usize) -> PythonModules {
         if self.python_modules.is_empty() {
             return PythonModules::default();
         }
-        PythonModules::new(Settings {
+        let settings = Settings {
             python: self.python.clone(),
             folders: self.python_path.clone(),
             trusted: Trusted::new(self.python_modules.clone(), "augment.python_modules"),
@@ -52,6 +52,7 @@ impl PythonConfig {
                 timeout: "augment.python_timeout_ms",
                 bad_sample_errors: "augment.python_bad_sample_errors",
             },
-        })
+        };
+        PythonModules::new(settings, processes)
     }
 }

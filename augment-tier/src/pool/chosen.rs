@@ -62,10 +62,12 @@ fn has_no_driver() -> bool {
 
 fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
     let decoding = &config.decoding;
-    let cache = DecodedCache::open(&decoding.decoded_cache, decoding.keep(), config.threads());
+    let threads = config.render_threads();
+    let cache = DecodedCache::open(&decoding.decoded_cache, decoding.keep(), threads);
     let cache = cache.map_err(AugmentError::DecodedCache)?;
     let processor = CpuBackend::sharing(EntryTable::new(decoding.jpeg_entries_bytes));
-    on(Arc::new(processor.caching(cache).calling(config.python.modules())), config)
+    let python = config.python.modules(config.threads());
+    on(Arc::new(processor.caching(cache).calling(python)), threads, None)
 }
 
 fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
@@ -82,9 +84,9 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     tracing::info!(steps, took = ?started.elapsed(), "the GPU makes the processor's bytes");
     let gpu = gpu
         .sharing(EntryTable::new(config.decoding.jpeg_entries_bytes))
-        .calling(config.python.modules());
+        .calling(config.python.modules(config.threads()));
     let imports: Arc<dyn DeviceImports> = Arc::new(gpu.imports());
-    let started = on(Arc::new(gpu), config).map(|on| Started { imports: Some(imports), ..on });
+    let started = on(Arc::new(gpu), config.threads(), Some(imports));
     started.map_err(|error| match error {
         AugmentError::Renderer(
             error @ (RenderError::Device { .. } | RenderError::DeviceLost { .. }),
@@ -93,9 +95,13 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     })
 }
 
-fn on(backend: Arc<dyn Backend>, config: &AugmentConfig) -> Result<Started, AugmentError> {
-    let pool = Pool::start(Arc::clone(&backend), config.threads())?;
-    Ok(Started { backend, pool, imports: None })
+fn on(
+    backend: Arc<dyn Backend>,
+    threads: usize,
+    imports: Option<Arc<dyn DeviceImports>>,
+) -> Result<Started, AugmentError> {
+    let pool = Pool::start(Arc::clone(&backend), threads)?;
+    Ok(Started { backend, pool, imports })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod cast;
 mod colour;
+mod erasing;
 mod pictures;
 mod resize;
 mod warps;

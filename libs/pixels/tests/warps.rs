@@ -10,7 +10,7 @@ use headwater_pixels::simd::Simd;
 use super::pictures::{from_range, planes, rng, twins};
 
 fn equal_on_all(name: &str, apply: impl Fn(Simd, &mut Planes, &mut DrawRng)) {
-    for seed in 0..150 {
+    for seed in 0..250 {
         let mut rng = rng(seed);
         let (width, height) = (from_range(&mut rng, 1, 70), from_range(&mut rng, 1, 70));
         let source = planes(&mut rng, Extent { width, height });
@@ -35,10 +35,14 @@ fn warps_are_equal() {
         let (across, down) = (shift(width), shift(height));
         let scale = rng.uniform(0.3, 1.5);
         let [a, b] = [cos * scale, sin * scale];
-        let map = match rng.below(4) {
+        let map = match rng.below(8) {
             0 => Map::Affine([1.0, 0.0, across.round(), 0.0, 1.0, down.round()]),
             1 => Map::Affine([1.0, 0.0, across, 0.0, 1.0, down]),
             2 => Map::Affine([a, b, across, -b, a, down]),
+            3 => Map::Affine([1.0, 0.0, across, 0.0, 1.0, 0.0]),
+            4 => Map::Affine([1.0, 0.0, 0.0, 0.0, 1.0, down]),
+            5 => Map::Affine([1.0, b, 0.0, 0.0, 1.0, 0.0]),
+            6 => Map::Affine([1.0, 0.0, 0.0, b, 1.0, 0.0]),
             _ => {
                 let far = [rng.uniform(-0.02, 0.02), rng.uniform(-0.02, 0.02)];
                 Map::Perspective([a, b, across, -b, a, down, far[0], far[1]])

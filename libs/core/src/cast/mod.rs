@@ -37,6 +37,7 @@ pub fn level_elements(normalise: &Normalise, dtype: Dtype, scale: f32) -> Box<Le
 ///
 /// # Panics
 /// `dtype` is not one of normalised values, or one with blocks.
+#[inline]
 #[must_use]
 pub fn element(value: f32, dtype: Dtype, scale: f32) -> u32 {
     match dtype {

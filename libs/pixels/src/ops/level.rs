@@ -15,6 +15,17 @@ pub fn truncated(value: f32) -> u8 {
     level as u8
 }
 
+/// As [`truncated`], of binary64.
+#[inline(always)]
+#[must_use]
+#[expect(clippy::manual_clamp, reason = "`clamp` would leave NaN as it is")]
+pub fn truncated_f64(value: f64) -> u8 {
+    let clipped = value.max(0.0).min(255.0);
+    // SAFETY: as in `truncated`.
+    let level = unsafe { clipped.to_int_unchecked::<i32>() };
+    level as u8
+}
+
 /// `value` without its fraction; beyond 2^30 it is 2^30 with its sign, NaN is 2^30.
 #[inline(always)]
 #[must_use]
@@ -29,7 +40,7 @@ pub fn rounded_to_zero(value: f64) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{rounded_to_zero, truncated};
+    use super::{rounded_to_zero, truncated, truncated_f64};
 
     #[test]
     fn it_is_the_saturating_cast() {
@@ -37,6 +48,7 @@ mod tests {
             (-300..700).map(|n| n as f32 / 2.0).flat_map(|x| [x.next_down(), x, x.next_up()]);
         for value in around.chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e30]) {
             assert_eq!(truncated(value), value as u8, "{value}");
+            assert_eq!(truncated_f64(value.into()), value as u8, "{value}");
         }
     }
 

@@ -4,37 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_core::draw::Extent;
-use headwater_core::op::{
-    Blurred, DrawnOp, Flipped, Grayscaled, JitterStep, Solarized, split_flip,
-};
+use headwater_core::op::{DrawnOp, Enhanced, split_flip};
 use headwater_core::{Recipe, SampleId};
 use headwater_pixels::image::Planes;
-use headwater_pixels::ops::cast::CastTable;
+use headwater_pixels::ops::cast::{CastTable, Normalise};
 use headwater_pixels::ops::resize::{Geometry, Resizer};
-use headwater_pixels::ops::{
-    blur, brightness, cast, contrast, flip, grayscale, hue, saturation, solarize,
-};
+use headwater_pixels::ops::{OpContext, cast, erase};
 
 use headwater_render::decode::{DecodeLimits, DecodedCache, Decoder, EntryTable};
 use headwater_render::{Draws, RenderKey, Renderer, ViewSink};
 use headwater_simd::Simd;
 
 use crate::turbo;
-
-const STAGES: [&str; 12] = [
-    "decode",
-    "draw",
-    "resize",
-    "flip",
-    "brightness",
-    "contrast",
-    "saturation",
-    "hue",
-    "grayscale",
-    "blur",
-    "solarize",
-    "cast",
-];
 
 /// What is known of images from former rounds.
 pub(crate) struct Known {
@@ -62,22 +43,24 @@ impl ViewSink for Rows {
     }
 }
 
-/// Times of the stages of one photo.
+/// Times of stages, one after the other.
 struct Clock {
     last: Instant,
-    spent: [Duration; STAGES.len()],
+    spent: Vec<Stage>,
 }
+
+/// A stage and how long it took.
+type Stage = (String, Duration);
 
 impl Clock {
     fn start() -> Self {
-        Self { last: Instant::now(), spent: Default::default() }
+        Self { last: Instant::now(), spent: Vec::new() }
     }
 
-    fn end(&mut self, stage: &str) {
-        let now = Instant::now();
-        let at = STAGES.iter().position(|s| *s == stage).expect("a stage");
-        self.spent[at] += now - self.last;
-        self.last = now;
+    fn end(&mut self, stage: impl Into<String>) {
+        let took = self.last.elapsed();
+        self.spent.push((stage.into(), took));
+        self.last = Instant::now();
     }
 }
 
@@ -107,14 +90,14 @@ pub(crate) fn measure(
     let mut whole = Duration::ZERO;
     let mut decode = Duration::ZERO;
     let mut judge = Duration::ZERO;
-    let mut stages = [Duration::ZERO; STAGES.len()];
+    let mut stages: Vec<(Stage, usize)> = Vec::new();
     for (number, photo) in photos.iter().enumerate() {
         let key = RenderKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(number as u64) };
         let mut best = Duration::MAX;
         let mut best_cached = Duration::MAX;
         let mut best_decode = Duration::MAX;
         let mut best_judge = Duration::MAX;
-        let mut best_stages = [Duration::MAX; STAGES.len()];
+        let mut best_stages: Vec<Stage> = Vec::new();
         for round in 0..rounds {
             let begin = Instant::now();
             turbo::decode(&mut library, photo, &mut pixels);
@@ -136,7 +119,11 @@ pub(crate) fn measure(
                 }
             }
             let spent = parts.render(recipe, key, photo, &mut rows);
-            for (least, spent) in best_stages.iter_mut().zip(spent) {
+            if round == 0 {
+                best_stages.clone_from(&spent);
+            }
+            // A photo has the same draws in each round, and so the same stages.
+            for ((_, least), (_, spent)) in best_stages.iter_mut().zip(spent) {
                 *least = spent.min(*least);
             }
         }
@@ -144,7 +131,12 @@ pub(crate) fn measure(
         cached.iter_mut().for_each(|cached| cached.best += best_cached);
         decode += best_decode;
         judge += best_judge;
-        stages.iter_mut().zip(best_stages).for_each(|(sum, stage)| *sum += stage);
+        for (stage, time) in best_stages {
+            match stages.iter_mut().find(|((name, _), _)| *name == stage) {
+                Some(((_, sum), count)) => (*sum, *count) = (*sum + time, *count + 1),
+                None => stages.push(((stage, time), 1)),
+            }
+        }
     }
     report(simd, photos.len(), whole, [decode, judge], &stages);
     if let Some(Cached { best, first: [first, plain], .. }) = cached {
@@ -161,13 +153,20 @@ pub(crate) fn measure(
 }
 
 /// `bare`: decoding of all pixels of all photos, which a recipe may not need, by us and by libjpeg-turbo.
-fn report(simd: Simd, photos: usize, whole: Duration, bare: [Duration; 2], stages: &[Duration]) {
+fn report(
+    simd: Simd,
+    photos: usize,
+    whole: Duration,
+    bare: [Duration; 2],
+    stages: &[(Stage, usize)],
+) {
     let [decode, judge] = bare;
     let ms = |time: Duration| time.as_secs_f64() * 1e3 / photos as f64;
     println!("\n{}: {:.1} images/s, {:.3} ms", simd.name(), 1e3 / ms(whole), ms(whole));
-    for (stage, time) in STAGES.iter().zip(stages) {
+    for ((stage, time), count) in stages {
         let share = 100.0 * ms(*time) / ms(whole);
-        println!("  {stage:<12} {:.3} ms {share:5.1} %", ms(*time));
+        let each = time.as_secs_f64() * 1e3 / *count as f64;
+        println!("  {stage:<18} {:.3} ms {share:5.1} %, {count} of {each:.3} ms", ms(*time));
     }
     println!(
         "  bare decode {:.1} images/s, {:.3} ms; recipe / bare decode {:.2}",
@@ -189,7 +188,7 @@ struct Parts {
     simd: Simd,
     decoder: Decoder,
     resizer: Resizer,
-    blur: blur::Scratch,
+    ops: OpContext,
     view: Planes,
     draws: Draws,
     table: CastTable,
@@ -203,7 +202,7 @@ impl Parts {
                 .expect("a decoder")
                 .sharing(entries),
             resizer: Resizer::new(simd),
-            blur: blur::Scratch::default(),
+            ops: OpContext::new(simd),
             view: Planes::new(),
             draws: Draws::default(),
             table: CastTable::new(recipe, recipe.tensors[0].dtype),
@@ -216,7 +215,7 @@ impl Parts {
         key: RenderKey,
         photo: &[u8],
         rows: &mut Rows,
-    ) -> [Duration; STAGES.len()] {
+    ) -> Vec<Stage> {
         let mut clock = Clock::start();
         let Self { decoder, draws, .. } = self;
         let choose = |image| {
@@ -238,62 +237,35 @@ impl Parts {
                 self.resizer.resize(image, &geometry, mirrored, &mut self.view);
                 clock.end("resize");
                 for op in ops {
-                    paint(self.simd, &mut self.view, op, &mut self.blur, &mut clock);
+                    change(&mut self.ops, &mut self.view, op, &mut clock);
                 }
-                cast::write(self.simd, &self.view, &self.table, rows.row(tensor, index));
+                let row = rows.row(tensor, index);
+                cast::write(self.simd, &self.view, &self.table, row);
                 clock.end("cast");
+                if ops.iter().any(|op| matches!(op, DrawnOp::Erase(_))) {
+                    erase::apply(self.simd, ops, spec.dtype, &Normalise::of(recipe), extent, row);
+                    clock.end("erase");
+                }
             }
         }
         clock.spent
     }
 }
 
-fn paint(
-    simd: Simd,
-    view: &mut Planes,
-    op: &DrawnOp,
-    scratch: &mut blur::Scratch,
-    clock: &mut Clock,
-) {
-    match *op {
-        DrawnOp::Flip(Flipped) => {
-            flip::apply(simd, view);
-            clock.end("flip");
-        }
+/// Does an operation to a view; each step of a jitter is a stage of its own.
+fn change(ops: &mut OpContext, view: &mut Planes, op: &DrawnOp, clock: &mut Clock) {
+    let stage = match op {
         DrawnOp::ColorJitter(jitter) => {
             for (step, factor) in jitter.steps() {
-                match step {
-                    JitterStep::Brightness => {
-                        brightness::apply(simd, view, factor);
-                        clock.end("brightness");
-                    }
-                    JitterStep::Contrast => {
-                        contrast::apply(simd, view, factor);
-                        clock.end("contrast");
-                    }
-                    JitterStep::Saturation => {
-                        saturation::apply(simd, view, factor);
-                        clock.end("saturation");
-                    }
-                    JitterStep::Hue => {
-                        hue::apply(simd, view, factor);
-                        clock.end("hue");
-                    }
-                }
+                change(ops, view, &Enhanced { step, factor }.into(), clock);
             }
+            return;
         }
-        DrawnOp::Grayscale(Grayscaled) => {
-            grayscale::apply(simd, view);
-            clock.end("grayscale");
-        }
-        DrawnOp::GaussianBlur(Blurred { sigma }) => {
-            blur::apply(simd, view, sigma, scratch);
-            clock.end("blur");
-        }
-        DrawnOp::Solarize(Solarized { threshold }) => {
-            solarize::apply(simd, view, threshold);
-            clock.end("solarize");
-        }
-        ref other => panic!("this bench has no stage for {other:?}"),
-    }
+        // Done to the row.
+        DrawnOp::Erase(_) => return,
+        DrawnOp::Affine(warp) => format!("affine, {}", warp.filter.name()),
+        op => op.text().split_whitespace().next().unwrap_or_default().to_owned(),
+    };
+    ops.apply(op, view);
+    clock.end(stage);
 }

@@ -49,13 +49,13 @@ impl Caster {
             let blocks = (spec.width as usize).div_ceil(mx::BLOCK) * spec.height as usize;
             block_scales.resize(3 * blocks, 0);
             mx::write(*simd, view, table, row, block_scales);
-            erase::plain::apply(ops, spec.dtype, &normalise, view.extent(), row);
+            erase::apply(*simd, ops, spec.dtype, &normalise, view.extent(), row);
             return block_scales;
         }
         let serves = |table: &CastTable| table.serves(&normalise, spec.dtype, scale);
         let make = || CastTable::scaled(normalise, spec.dtype, scale);
         cast::write(*simd, view, kept(tables, serves, make), row);
-        erase::plain::apply(ops, spec.dtype, &normalise, view.extent(), row);
+        erase::apply(*simd, ops, spec.dtype, &normalise, view.extent(), row);
         &[]
     }
 

@@ -2,22 +2,11 @@
 
 use headwater_core::cast::Normalise;
 use headwater_core::draw::{CropBox, Extent, Normals};
-use headwater_core::op::{DrawnOp, EraseWith, Erased};
+use headwater_core::op::EraseWith;
 use headwater_core::{Dtype, cast};
 
-/// Erases the boxes among `ops` from a row of `[3, height, width]` elements.
-///
-/// # Panics
-/// A box goes beyond the view.
-pub fn apply(ops: &[DrawnOp], dtype: Dtype, normalise: &Normalise, view: Extent, row: &mut [u8]) {
-    for op in ops {
-        if let DrawnOp::Erase(Erased { area, with }) = *op {
-            erase(area, with, dtype, normalise, view, row);
-        }
-    }
-}
-
-fn erase(
+/// Erases one box.
+pub(super) fn erase(
     area: CropBox,
     with: EraseWith,
     dtype: Dtype,

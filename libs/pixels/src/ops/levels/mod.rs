@@ -8,7 +8,7 @@ use crate::image::Planes;
 use crate::kernels::KernelOp;
 use crate::ops::apply::Apply;
 use crate::ops::lookup;
-use crate::simd::Simd;
+use crate::simd::{Simd, twin};
 
 /// What becomes of levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +31,36 @@ pub fn apply(simd: Simd, view: &mut Planes, change: Change) {
         return plain::apply(view, change);
     }
     for plane in view.planes_mut() {
-        let table = if change.looks_at_levels() {
-            change.table(&counted(plane))
-        } else {
-            change.table(&[0; 256])
+        let table = match change {
+            Change::Equalize => change.table(&counted(plane)),
+            Change::AutoContrast => {
+                let mut ends = [u8::MAX, 0];
+                widen(simd, plane, &mut ends);
+                plain::stretched(ends[0], ends[1])
+            }
+            _ => {
+                one_by_one(simd, plane, change);
+                continue;
+            }
         };
         lookup::map(simd, plane, &table);
+    }
+}
+
+twin! {
+    fn one_by_one(levels: &mut [u8], change: Change) = plain::one_by_one;
+}
+
+twin! {
+    fn widen(levels: &[u8], ends: &mut [u8; 2]) = widened;
+}
+
+/// Widens a range so that it has all levels.
+#[inline(always)]
+fn widened(levels: &[u8], ends: &mut [u8; 2]) {
+    let [darkest, brightest] = ends;
+    for level in levels {
+        (*darkest, *brightest) = ((*darkest).min(*level), (*brightest).max(*level));
     }
 }
 

@@ -17,26 +17,39 @@ pub fn apply(view: &mut Planes, change: Change) {
 // === impl Change ===
 
 impl Change {
-    /// Whether the table follows from how often levels occur.
-    pub(super) fn looks_at_levels(self) -> bool {
-        matches!(self, Self::Equalize | Self::AutoContrast)
-    }
-
     /// What becomes of each level of a channel in which levels occur so often.
     pub(super) fn table(self, counts: &[u64; 256]) -> [u8; 256] {
-        let each = |change: &dyn Fn(u8) -> u8| std::array::from_fn(|level| change(level as u8));
+        let mut table = unchanged();
         match self {
-            Self::Invert => each(&|level| 255 - level),
-            Self::Posterize(bits) => {
-                let kept = u8::try_from(0xff00u32 >> bits & 0xff).unwrap_or(0);
-                each(&|level| level & kept)
-            }
-            Self::SolarizeAdd(add, threshold) => {
-                each(&|level| if level < threshold { level.saturating_add(add) } else { level })
-            }
             Self::Equalize => equalized(counts),
-            Self::AutoContrast => stretched(counts),
+            Self::AutoContrast => {
+                let occurs = |level: &u8| counts[usize::from(*level)] > 0;
+                let darkest = (0..=255).find(occurs).unwrap_or(0);
+                stretched(darkest, (0..=255).rev().find(occurs).unwrap_or(0))
+            }
+            Self::Invert | Self::Posterize(_) | Self::SolarizeAdd(..) => {
+                one_by_one(&mut table, self);
+                table
+            }
         }
+    }
+}
+
+/// Changes levels, where what becomes of one does not follow from others.
+#[inline(always)]
+pub(super) fn one_by_one(levels: &mut [u8], change: Change) {
+    match change {
+        Change::Invert => levels.iter_mut().for_each(|level| *level = 255 - *level),
+        Change::Posterize(bits) => {
+            let kept = (0xff00u32 >> bits) as u8;
+            levels.iter_mut().for_each(|level| *level &= kept);
+        }
+        Change::SolarizeAdd(add, threshold) => {
+            for level in levels {
+                *level = if *level < threshold { level.saturating_add(add) } else { *level };
+            }
+        }
+        Change::Equalize | Change::AutoContrast => {}
     }
 }
 
@@ -62,17 +75,12 @@ fn equalized(counts: &[u64; 256]) -> [u8; 256] {
 }
 
 /// From the darkest and the brightest level to 0 and 255.
-fn stretched(counts: &[u64; 256]) -> [u8; 256] {
-    let occurs = |level: &usize| counts[*level] > 0;
-    let (Some(darkest), Some(brightest)) = ((0..256).find(occurs), (0..256).rev().find(occurs))
-    else {
-        return unchanged();
-    };
+pub(super) fn stretched(darkest: u8, brightest: u8) -> [u8; 256] {
     if brightest <= darkest {
         return unchanged();
     }
-    let scale = 255.0 / (brightest - darkest) as f64;
-    let offset = -(darkest as f64) * scale;
+    let scale = 255.0 / f64::from(brightest - darkest);
+    let offset = -f64::from(darkest) * scale;
     // A cast cuts fractions and stays within the type, as Pillow does here.
     std::array::from_fn(|level| (level as f64 * scale + offset) as u8)
 }

@@ -4,10 +4,13 @@
 
 use std::arch::x86_64::*;
 
-use super::blocks::{LANES, block};
+use super::rows::Rows;
 use super::{Map, Warp};
 use crate::image::Planes;
 use crate::simd::Avx512;
+
+/// Pixels of a vector.
+const LANES: usize = 8;
 
 /// Where a block's pixels come from.
 struct Places {
@@ -19,26 +22,31 @@ struct Places {
     within: u8,
 }
 
-/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4.
-pub(super) fn apply<const TAPS: usize>(_: Avx512, view: &Planes, warp: &Warp, to: &mut Planes) {
+/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4. `rows` have the view too.
+pub(super) fn apply<const TAPS: usize>(
+    _: Avx512,
+    view: &Planes,
+    warp: &Warp,
+    to: &mut Planes,
+    rows: &mut Rows,
+) {
     // SAFETY: the proof exists only where the processor has the sets that are enabled there.
-    unsafe { moved::<TAPS>(view, warp, to) }
+    unsafe { moved::<TAPS>(view, warp, to, rows) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes) {
+fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes, rows: &mut Rows) {
     let extent = view.extent();
     let (width, height) = (extent.width as usize, extent.height as usize);
     let planes = view.planes();
     let mut to = to.planes_mut();
     for row in 0..height {
         for left in (0..width).step_by(LANES) {
-            let at = (left, row);
-            let Some(places) = places_of::<TAPS>(&warp.map, (width, height), at) else {
-                block::<TAPS>(planes, (width, height), warp, at, &mut to);
+            let count = LANES.min(width - left);
+            let Some(places) = places_of::<TAPS>(&warp.map, (width, height), (left, row)) else {
+                rows.write::<TAPS>(warp, row, left..left + count, &mut to);
                 continue;
             };
-            let count = LANES.min(width - left);
             for (channel, to) in to.iter_mut().enumerate() {
                 let line = &mut to[row * width + left..][..count];
                 let fill = _mm_set1_epi8(warp.fill[channel] as i8);

@@ -2,9 +2,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod blocks;
 mod fixed;
 pub mod plain;
+mod rows;
 
 use headwater_core::draw::{Extent, Filter};
 use headwater_core::op::{AffineWarp, PerspectiveWarp};
@@ -45,6 +45,7 @@ pub struct Memory {
 #[derive(Debug, Default)]
 pub struct Scratch {
     columns: Vec<Option<usize>>,
+    rows: rows::Rows,
 }
 
 /// Moves the pixels of a view. `spare` and `scratch` are memory.
@@ -61,7 +62,7 @@ pub fn apply(
             fixed::nearest(view, &matrix, warp.fill, spare, &mut scratch.columns);
         }
         (Simd::Plain, _) => plain::apply(view, warp, spare),
-        (simd, _) => blocks::apply(simd, view, warp, spare),
+        (simd, _) => rows::apply(simd, view, warp, spare, &mut scratch.rows),
     }
     std::mem::swap(view, spare);
 }
@@ -89,10 +90,19 @@ pub fn nearest<T: Copy>(
 // === impl Map ===
 
 impl Map {
-    /// The place that the pixel in a column and a row comes from.
+    /// Whether each pixel comes from its own row, or each from its own column.
+    pub(super) fn keeps_rows_or_columns(&self) -> bool {
+        match *self {
+            Self::Affine([a, b, c, d, e, f]) => {
+                [a, b, c] == [1.0, 0.0, 0.0] || [d, e, f] == [0.0, 1.0, 0.0]
+            }
+            Self::Perspective(_) => false,
+        }
+    }
+
+    /// The place that a pixel comes from whose centre is at a place.
     #[inline(always)]
-    pub(super) fn at(&self, column: usize, row: usize) -> [f64; 2] {
-        let (x, y) = (column as f64 + 0.5, row as f64 + 0.5);
+    pub(super) fn at(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         match self {
             Self::Affine([a, b, c, d, e, f]) => [a * x + b * y + c, d * x + e * y + f],
             Self::Perspective([a, b, c, d, e, f, g, h]) => {

@@ -48,7 +48,7 @@ fn within(
     (width, height): (usize, usize),
     (column, row): (usize, usize),
 ) -> Option<[f64; 2]> {
-    let [x, y] = map.at(column, row);
+    let [x, y] = map.at([column as f64 + 0.5, row as f64 + 0.5]);
     let is_within = (0.0..width as f64).contains(&x) && (0.0..height as f64).contains(&y);
     is_within.then_some([x, y])
 }
@@ -91,5 +91,11 @@ pub(super) fn cubic([a, b, c, d]: [f64; 4], at: f64) -> f64 {
     let p2 = -a + c;
     let p3 = 2.0 * (a - b) + c - d;
     let p4 = -a + b - c + d;
-    b + at * (p2 + at * (p3 + at * p4))
+    horner([b, p2, p3, p4], at)
+}
+
+/// The polynomial of `BICUBIC`.
+#[inline(always)]
+pub(super) fn horner([p1, p2, p3, p4]: [f64; 4], at: f64) -> f64 {
+    p1 + at * (p2 + at * (p3 + at * p4))
 }
