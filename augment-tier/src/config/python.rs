@@ -35,7 +35,7 @@ pub struct PythonConfig {
 // === impl PythonConfig ===
 
 impl PythonConfig {
-    /// The Python functions that recipes may call here, in so many processes at most.
+    /// The Python functions that recipes may call here, in at most that many processes.
     #[must_use]
     pub fn modules(&self, processes: usize) -> PythonModules {
         if self.python_modules.is_empty() {

@@ -175,7 +175,7 @@ MISTAKES = [
         {"recipe": custom(crop={"kind": "rezise"})},
         "keyword recipe: `recipe.tensors[0].views[0].crop.kind` is `rezise`: did you mean `resize`? It must be "
         "one of `random_resized`, `center_after_resize`, `random_after_resize`, `resize`, `random`, `center`, "
-        "`base`, `window_of_base`",
+        "`sequence`, `random_resized_sequence`, `base`, `window_of_base`",
     ),
     (
         {"recipe": custom(crop={"kind": "random_resized", "scale": 0.5, "ratio": [1, 1]})},
@@ -196,7 +196,7 @@ MISTAKES = [
     (
         {"recipe": dinov2(fields=[{"name": "x", "field": "json", "kind": "foo"}])},
         "keyword recipe: `recipe.fields[0]` cannot be read: field `x`: `foo` is not known: must be one of `int`, "
-        "`float`, `json`, `npy`, `npz`, `multi_hot`, `bytes`, `text`, `tokens`, `sequence`",
+        "`float`, `json`, `npy`, `npz`, `multi_hot`, `bytes`, `text`, `tokens`, `sequence`, `pack`",
     ),
     ({"recipe": dinov2(fields="x")}, 'keyword recipe: `recipe.fields` is "x": give a list'),
     (
