@@ -142,7 +142,10 @@ impl Interleaved {
             next: 0,
             live: 0,
             streams: [Stream::default(); STREAMS_MAX],
-            works: std::array::from_fn(|n| Work { room: n * STREAM_ROOMS * ROOM, ..Work::default() }),
+            works: std::array::from_fn(|n| Work {
+                room: n * STREAM_ROOMS * ROOM,
+                ..Work::default()
+            }),
             rooms: &mut self.rooms,
             failed: None,
             layout,

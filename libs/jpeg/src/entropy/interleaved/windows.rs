@@ -24,6 +24,8 @@ const LANE_BLOCKS: u32 = 480;
 const LANE_MCUS_MIN: u32 = 16;
 /// Of the first MCUs of each guess all beginnings are remembered.
 const FIRST_MCUS: usize = 12;
+/// Guesses of a stream in a window at most, one after the other.
+const GUESSES_MAX: u32 = 32;
 /// Windows in which no guess comes true, until the rest is decoded as one stream.
 const MISSES_MAX: u32 = 2;
 /// Bits of a symbol in photographs, about.
@@ -56,6 +58,8 @@ struct Lane {
     len: usize,
     /// Where the next stream has begun.
     limit: u32,
+    /// Times that it has begun anew.
+    guesses: u32,
     /// The batch from which on all are right, if that is known.
     right_from: Option<usize>,
 }
@@ -135,6 +139,7 @@ impl Lane {
         mcus: [0; STREAM_ROOMS],
         len: 0,
         limit: 0,
+        guesses: 0,
         right_from: None,
     };
 }
@@ -161,8 +166,7 @@ impl Window<'_> {
         }
         let mut live = self.count;
         while live > 0 {
-            let (turn, stopped) =
-                turns(self.simd, live, &mut streams, &self.layout, self.rooms);
+            let (turn, stopped) = turns(self.simd, live, &mut streams, &self.layout, self.rooms);
             if !self.end_batch(lanes[turn], &mut streams[turn], stopped) {
                 live -= 1;
                 streams.swap(turn, live);
@@ -196,7 +200,8 @@ impl Window<'_> {
             self.clear(n, 0..len);
             let lane = &mut self.lanes[n];
             (lane.len, lane.bits[0]) = (0, bit.max(begun + 1));
-            if lane.bits[0] >= lane.limit {
+            lane.guesses += 1;
+            if lane.bits[0] >= lane.limit || lane.guesses == GUESSES_MAX {
                 return false;
             }
             stream.begin(lane.bits[0]);
