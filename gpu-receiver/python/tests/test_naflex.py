@@ -163,13 +163,37 @@ def test_timms_loader_gives_timms_batches(root):
     valid.close()
 
 
+def test_timms_loader_takes_any_number_of_ranks_and_timms_classes_only(root, tmp_path):
+    from headwater.integrations.timm import create_naflex_loader
+
+    kept = {"patch_size": PATCH, "device": "cpu", "embedded": "threads", "is_training": True, "train_seq_lens": (24,), "batch_size": 8}
+    loader = create_naflex_loader(str(root), **{**kept, "train_seq_lens": (24, 12)}, distributed=True, rank=2, world_size=3)
+    assert {inputs["patches"].shape[:2] for inputs, _ in loader} <= {(8, 24), (16, 12)}
+    loader.close()
+    for name in ("class-2", "class-10"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (30, 20)).save(tmp_path / name / "a.png")
+    with pytest.raises(headwater.ConfigError, match="class 0 is 'class-10' here and 'class-2' in timm"):
+        create_naflex_loader(str(tmp_path), **kept)
+
+
+def test_groups_of_a_list_are_no_lengths(root):
+    tensor = {"name": "patches", "dtype": "f32", "patch_size": PATCH, "sequence_lengths": [24], "views": [{"crop": {"kind": "sequence"}}]}
+    order, groups = list(range(64)), [number // 16 for number in range(64)]
+    recipe = {"preset": "custom", "tensors": [tensor]}
+    loader = headwater.Loader(str(root), recipe=recipe, batch_size=16, order=order, order_groups=groups, embedded="threads")
+    with loader:
+        assert sorted(batch.group for batch in loader) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("argument", "named"),
     [
         ({"patch_size": (8, 16)}, r"`patch_size=\(8, 16\)` of create_naflex_loader .* squares"),
-        ({"patch_size_choices": [8, 16]}, "`patch_size_choices"),
-        ({"mixup_fn": object()}, "sequences are not mixed"),
-        ({"re_count": 2, "is_training": True}, "`re_count=2`"),
+        ({"patch_size_choices": [8, 16], "is_training": True}, "`patch_size_choices"),
+        ({"mixup_fn": object(), "is_training": True}, "sequences are not mixed"),
+        ({"re_prob": 0.5, "is_training": True}, "timm erases whole patches"),
+        ({"batch_size": 4, "is_training": True}, "`batch_size=4` of create_naflex_loader .* give 8 or more"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

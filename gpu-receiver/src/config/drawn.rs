@@ -77,6 +77,10 @@ fn check_one_size(
         return Ok(());
     };
     let value = format!("given, and tensor `{name}` has {has}");
+    if has == "patch_size" {
+        let rule = "is drawn for images, and that tensor has patches: leave one of them out";
+        return Err(ReceiverError::Config { key, value, rule });
+    }
     let rule =
         "is drawn for one size, and batches of that tensor differ in size: leave one of them out";
     Err(ReceiverError::Config { key, value, rule })

@@ -30,8 +30,8 @@ impl Recipe {
     /// The bucket of batches of a group: the group if batches differ in size, and 0 otherwise.
     #[must_use]
     pub fn bucket_of(&self, group: Option<u32>) -> u32 {
-        let differ = self.has_buckets() || self.sequences.is_some();
-        if differ { group.unwrap_or(0) } else { 0 }
+        // A list may have groups of its own, beside sequences of one length.
+        if self.has_buckets() || self.buckets() > 1 { group.unwrap_or(0) } else { 0 }
     }
 
     /// The recipe of batches of one bucket: the same with one size for each tensor. Tensors of other fields have the
@@ -84,8 +84,11 @@ impl Recipe {
         let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
         let views = views.chain(self.bases.iter().map(|base| &base.view));
         let ops: usize = self.image_ops.len() + views.map(|view| 1 + view.ops.len()).sum::<usize>();
-        if self.has_buckets() && ops * self.buckets() as usize > OPS_OF_ALL_BUCKETS_MAX {
-            let key = format!("tensors.{}.aspect_buckets", self.aspect_buckets[0].tensor);
+        if self.buckets() > 1 && ops * self.buckets() as usize > OPS_OF_ALL_BUCKETS_MAX {
+            let of_sizes = self.aspect_buckets.first().map(|spec| (&spec.tensor, "aspect_buckets"));
+            let of_lengths = self.sequences.as_ref().map(|spec| (&spec.tensor, "sequence_lengths"));
+            let (tensor, list) = of_sizes.or(of_lengths).expect("one of both makes buckets");
+            let key = format!("tensors.{tensor}.{list}");
             let rule = format!(
                 "sizes times operations and views, {ops}, must be {OPS_OF_ALL_BUCKETS_MAX} at most"
             );

@@ -117,6 +117,26 @@ pub enum SamplerError {
         /// Number of ranks.
         world_size: u32,
     },
+    /// A length has too many samples.
+    #[error(
+        "a batch of sequences of {length} has {samples} samples on each rank, limit 65536: lower the batch, or leave the length out"
+    )]
+    LongBatch {
+        /// The length.
+        length: u32,
+        /// Samples of its batch on each rank.
+        samples: u64,
+    },
+    /// No length has a batch.
+    #[error(
+        "an epoch of {samples} samples has no step: the smallest batch of a sequence length has {least}: use a smaller batch"
+    )]
+    NoBatch {
+        /// Samples of all datasets.
+        samples: u64,
+        /// Samples of the smallest batch over all ranks.
+        least: u64,
+    },
     /// A length has no batch.
     #[error(
         "a batch of sequences of {length} has fewer than `batch_divisor` = {divisor} samples, where one of {first} has \

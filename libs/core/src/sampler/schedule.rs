@@ -5,13 +5,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::config::{EpochEnd, SamplerConfig};
+use super::config::{BATCH_SAMPLES_MAX, EpochEnd, SamplerConfig};
 use super::error::SamplerError;
 use super::permutation::Permutation;
 use crate::{DrawKey, DrawRng, SampleId};
 
 /// Most steps of an epoch: 8 bytes are kept for each of two epochs.
-const STEPS_MAX: u64 = 1 << 26;
+const STEPS_MAX: u64 = 1 << 22;
 /// Epochs whose steps are kept: batches in flight may be on both sides of the end of one.
 const EPOCHS_KEPT: usize = 2;
 
@@ -57,24 +57,42 @@ impl Schedule {
             let global_batch = config.global_batch();
             return Err(SamplerError::ShortBudget { length, first, global_batch, divisor });
         }
-        let mut rng = rng(config.seed, 0, u64::MAX);
-        let mut draw = || rng.below(batches.len() as u64) as u8;
-        let mut drawn = Vec::new();
-        match config.epoch_end {
-            EpochEnd::Steps(steps) => drawn.extend((0..steps.min(STEPS_MAX + 1)).map(|_| draw())),
-            _ => {
-                let mut left = samples;
-                while drawn.len() as u64 <= STEPS_MAX {
-                    let at = draw();
-                    let Some(rest) = left.checked_sub(batches[usize::from(at)]) else { break };
-                    left = rest;
-                    drawn.push(at);
-                }
-            }
+        let most = u64::from(BATCH_SAMPLES_MAX) * u64::from(world_size);
+        if let Some(at) = batches.iter().position(|&batch| batch > most) {
+            let (length, samples) = (lengths.lengths[at], batches[at] / u64::from(world_size));
+            return Err(SamplerError::LongBatch { length, samples });
         }
-        let (key, value) = ("steps of an epoch", drawn.len() as u64);
+        let steps_given = match config.epoch_end {
+            EpochEnd::Steps(steps) => Some(steps),
+            _ => None,
+        };
+        let least = batches.iter().min().copied().unwrap_or(1);
+        let (key, value) = ("steps of an epoch", steps_given.unwrap_or(samples / least));
         if value > STEPS_MAX {
             return Err(SamplerError::OutOfRange { key, value, least: 1, most: STEPS_MAX });
+        }
+        if value == 0 {
+            return Err(SamplerError::NoBatch { samples, least });
+        }
+        let mut rng = rng(config.seed, 0, u64::MAX);
+        let mut drawn = Vec::new();
+        if let Some(steps) = steps_given {
+            drawn.extend((0..steps).map(|_| rng.below(batches.len() as u64) as u8));
+        } else {
+            let mut left = samples;
+            loop {
+                // At the end only some lengths fit.
+                let fit: Vec<u8> = (0..batches.len() as u16)
+                    .map(|at| at as u8)
+                    .filter(|&at| batches[usize::from(at)] <= left)
+                    .collect();
+                if fit.is_empty() {
+                    break;
+                }
+                let at = fit[rng.below(fit.len() as u64) as usize];
+                left -= batches[usize::from(at)];
+                drawn.push(at);
+            }
         }
         Ok(Some(Self { seed: config.seed, batches, drawn: drawn.into(), kept: Arc::default() }))
     }
@@ -102,8 +120,10 @@ impl Schedule {
     fn epoch(&self, epoch: u32) -> Arc<Epoch> {
         // No panic can happen while the lock is held.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = kept.iter().find(|(of, _)| *of == epoch) {
-            return found.clone();
+        if let Some(found) = kept.iter().position(|(of, _)| *of == epoch) {
+            // The one that was used last is the last one.
+            kept[found..].rotate_left(1);
+            return kept[kept.len() - 1].1.clone();
         }
         let order = Permutation::new(self.steps(), &mut rng(self.seed, epoch, 0));
         let mut before = Vec::with_capacity(self.drawn.len() + 1);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, Optional, Union
 
@@ -10,6 +11,7 @@ import torch
 from .. import Loader
 from ..sampling import BatchIterator, DataLoaderWrapper
 from . import _opening
+from ._timm_folders import check_classes, check_depth, located
 from ._timm_recipe import eval_recipe, train_recipe
 
 __all__ = ["NaFlexLoader", "create_naflex_loader"]
@@ -17,16 +19,19 @@ __all__ = ["NaFlexLoader", "create_naflex_loader"]
 _DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _NAME = "patches"
-# Arguments without a counterpart, with the value that leaves them out, and what to do.
-_UNSUPPORTED: dict[str, tuple[Any, str]] = {
+# timm's, of each rank.
+_DIVISOR = 8
+# Arguments without a counterpart, with the value that leaves them out, and what to do; the first of a training only.
+_OF_TRAINING: dict[str, tuple[Any, str]] = {
     "patch_size_choices": (None, "a run has one patch size: give `patch_size`"),
     "patch_size_choice_probs": (None, "a run has one patch size: give `patch_size`"),
     "mixup_fn": (None, "sequences are not mixed: leave it out"),
     "no_aug": (False, "give a `headwater.Loader` with the crop `sequence` (docs/naflex.md)"),
-    "re_count": (1, "recipes erase one box: leave it at 1"),
-    "re_split": (False, "recipes erase in any sample: leave it out"),
+    "re_prob": (0.0, "timm erases whole patches: leave it out, or erase in the training loop"),
     "num_aug_repeats": (0, "an augmented sample is drawn once a batch: leave it out"),
     "num_aug_splits": (0, "an augmented sample is drawn once a batch: leave it out"),
+}
+_UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "crop_border_pixels": (None, "recipes trim no border: leave it out, or trim when you pack the images"),
     "patchify_channels_last": (True, "channels of a pixel lie together: permute patches in the model"),
 }
@@ -93,7 +98,7 @@ def create_naflex_loader(
     Raises `ConfigError` for an argument that has no counterpart; the text names it, and what to do.
     """
     given = dict(locals())
-    for name, (unset, remedy) in _UNSUPPORTED.items():
+    for name, (unset, remedy) in {**_UNSUPPORTED, **(_OF_TRAINING if is_training else {})}.items():
         if given[name] != unset and given[name]:
             _refuse(name, given[name], remedy)
     side = patch_size if patch_size is not None else 16
@@ -112,18 +117,27 @@ def create_naflex_loader(
         crop = {"kind": "random_resized_sequence", "scale": crop["scale"], "ratio": crop["ratio"]}
         # `batch_size` is that of the longest sequences, as in timm.
         lengths = sorted(set(train_seq_lens), reverse=True)
+        if batch_size < _DIVISOR:
+            _refuse("batch_size", batch_size, f"batches are multiples of {_DIVISOR}: give {_DIVISOR} or more")
     else:
         # timm's validation has no other crop here, whatever `crop_pct` is.
+        if interpolation == "random":
+            _refuse("interpolation", interpolation, "give 'bicubic' or 'bilinear' for a validation")
         recipe = eval_recipe({**given, "input_size": side, "crop_pct": None, "crop_mode": None}, dtype)
         crop, lengths = {"kind": "sequence"}, [max_seq_len]
         keywords |= {"shuffle_block": 0, "epoch_end": "short_last"}
     views = [{"crop": crop, "ops": recipe["tensors"][0]["views"][0]["ops"]}]
     tensor = {"name": _NAME, "dtype": dtype, "patch_size": side, "sequence_lengths": lengths, "views": views}
+    tensor["batch_divisor"] = _DIVISOR * (world_size if distributed else 1)
     keywords |= {"recipe": {**recipe, "tensors": [tensor]}, "batch_size": batch_size}
     keywords |= {"rank": rank, "world_size": world_size} if distributed else {"rank": 0, "world_size": 1}
     if on.type == "cuda":
         keywords["device"] = str(on)
-    loader = Loader(**{**_opening.source(dataset, num_workers, options), **keywords, **options})
+    check_depth(dataset)
+    loader = Loader(**{**_opening.source(located(dataset), num_workers, options), **keywords, **options})
+    is_folder = isinstance(dataset, (str, os.PathLike)) and os.path.isdir(dataset)
+    if _opening.is_on_cluster(options) or is_folder:
+        check_classes(loader)
     if epoch:
         loader.set_epoch(epoch)
     return NaFlexLoader(loader, on, is_training)

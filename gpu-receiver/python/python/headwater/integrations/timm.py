@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -20,6 +19,7 @@ from ..errors import ConfigError
 from ..mixing import mix, soft_labels
 from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import is_on_cluster, source
+from ._timm_folders import check_classes, check_depth, located
 from ._timm_naflex import create_naflex_loader
 from ._timm_recipe import check_unsupported, eval_recipe, refuse, sides, train_recipe
 
@@ -122,11 +122,11 @@ def create_loader(
         keywords["mixing"] = _mixing(mixup)
     if device.type == "cuda":
         keywords.setdefault("device", str(device))
-    _check_depth(dataset)
-    loader = Loader(**{**source(_located(dataset), num_workers, options), **keywords})
+    check_depth(dataset)
+    loader = Loader(**{**source(located(dataset), num_workers, options), **keywords})
     is_folder = isinstance(dataset, (str, os.PathLike)) and os.path.isdir(dataset)
     if is_on_cluster(options) or is_folder:
-        _check_classes(loader)
+        check_classes(loader)
     return TimmLoader(loader, device, is_training, mixup)
 
 
@@ -216,42 +216,3 @@ def _check_open(loader: Loader, given: dict[str, Any], mixup: Any) -> None:
         raise ConfigError(f"`input_size={given['input_size']}`: the Loader has {has}: give the same size")
     if mixup is not None and not loader.config.get("mixing"):
         raise ConfigError("`mixup_fn`: the Loader has no `mixing`: open it with `mixing={..}` (docs/mixing.md), or give a path")
-
-
-def _located(dataset: Any) -> Any:
-    """A path, or the paths that a dataset of timm reads."""
-    root = getattr(getattr(dataset, "reader", None), "root", None)
-    if isinstance(root, (str, os.PathLike)):
-        raise ConfigError(f"`dataset` is timm's {type(dataset).__name__}, which reads by itself: give its path, {os.fspath(root)!r}")
-    return dataset
-
-
-def _check_depth(dataset: Any) -> None:
-    """That no folder lies within the folder of a class: timm names a class after the folder that an image lies in."""
-    if not isinstance(dataset, (str, os.PathLike)) or not os.path.isdir(dataset):
-        return
-    with os.scandir(os.fspath(dataset)) as top:
-        classes = sorted(entry.path for entry in top if entry.is_dir())
-    for folder in classes:
-        with os.scandir(folder) as entries:
-            below = next((entry.path for entry in entries if entry.is_dir()), None)
-        if below is not None:
-            raise ConfigError(
-                f"{below!r} is a folder in the folder of a class: its images are of class {os.path.basename(folder)!r} here, and in timm of one "
-                "named after their own folder; move them up, or give a `headwater.Loader`"
-            )
-
-
-def _check_classes(loader: Loader) -> None:
-    """That classes of a folder have the numbers that timm gives them: it sorts digits in names as numbers."""
-    classes = loader.classes
-    if not classes:
-        return
-    natural = sorted(classes, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name.lower())])
-    if natural != list(classes):
-        number = next(number for number, pair in enumerate(zip(natural, classes)) if pair[0] != pair[1])
-        loader.close()
-        raise ConfigError(
-            f"class {number} is {classes[number]!r} here and {natural[number]!r} in timm, which sorts numbers in the names of folders: "
-            "rename the folders, with as many digits and in lower case, or give a `headwater.Loader`"
-        )
