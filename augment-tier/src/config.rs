@@ -178,13 +178,6 @@ impl AugmentConfig {
         if self.threads == 0 { cores() } else { self.threads }
     }
 
-    /// Threads that the processor renders with: where functions may be called, twice as many as these compute in, so
-    /// that images are decoded meanwhile.
-    #[must_use]
-    pub fn render_threads(&self) -> usize {
-        if self.python.python_modules.is_empty() { self.threads() } else { 2 * self.threads() }
-    }
-
     /// Leases one receiver may have open.
     #[must_use]
     pub fn credits(&self) -> u32 {
@@ -268,14 +261,6 @@ mod tests {
         let config = AugmentConfig { leases, ..config };
         assert_eq!((config.credits(), config.parts()), (5, 5));
         assert!(AugmentConfig::default().threads() >= 1);
-    }
-
-    #[test]
-    fn where_functions_may_be_called_images_are_decoded_meanwhile() {
-        let config = AugmentConfig { threads: 3, ..Default::default() };
-        assert_eq!(config.render_threads(), 3);
-        let python = PythonConfig { python_modules: vec!["mine".into()], ..Default::default() };
-        assert_eq!(AugmentConfig { python, ..config }.render_threads(), 6);
     }
 
     #[test]

@@ -35,13 +35,13 @@ pub struct PythonConfig {
 // === impl PythonConfig ===
 
 impl PythonConfig {
-    /// The Python functions that recipes may call here, in at most that many processes.
+    /// The Python functions that recipes may call here.
     #[must_use]
-    pub fn modules(&self, processes: usize) -> PythonModules {
+    pub fn modules(&self) -> PythonModules {
         if self.python_modules.is_empty() {
             return PythonModules::default();
         }
-        let settings = Settings {
+        PythonModules::new(Settings {
             python: self.python.clone(),
             folders: self.python_path.clone(),
             trusted: Trusted::new(self.python_modules.clone(), "augment.python_modules"),
@@ -52,7 +52,6 @@ impl PythonConfig {
                 timeout: "augment.python_timeout_ms",
                 bad_sample_errors: "augment.python_bad_sample_errors",
             },
-        };
-        PythonModules::new(settings, processes)
+        })
     }
 }

@@ -62,12 +62,10 @@ fn has_no_driver() -> bool {
 
 fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
     let decoding = &config.decoding;
-    let threads = config.render_threads();
-    let cache = DecodedCache::open(&decoding.decoded_cache, decoding.keep(), threads);
+    let cache = DecodedCache::open(&decoding.decoded_cache, decoding.keep(), config.threads());
     let cache = cache.map_err(AugmentError::DecodedCache)?;
     let processor = CpuBackend::sharing(EntryTable::new(decoding.jpeg_entries_bytes));
-    let python = config.python.modules(config.threads());
-    on(Arc::new(processor.caching(cache).calling(python)), threads, None)
+    on(Arc::new(processor.caching(cache).calling(config.python.modules())), config)
 }
 
 fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
@@ -84,9 +82,9 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     tracing::info!(steps, took = ?started.elapsed(), "the GPU makes the processor's bytes");
     let gpu = gpu
         .sharing(EntryTable::new(config.decoding.jpeg_entries_bytes))
-        .calling(config.python.modules(config.threads()));
+        .calling(config.python.modules());
     let imports: Arc<dyn DeviceImports> = Arc::new(gpu.imports());
-    let started = on(Arc::new(gpu), config.threads(), Some(imports));
+    let started = on(Arc::new(gpu), config).map(|on| Started { imports: Some(imports), ..on });
     started.map_err(|error| match error {
         AugmentError::Renderer(
             error @ (RenderError::Device { .. } | RenderError::DeviceLost { .. }),
@@ -95,13 +93,9 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     })
 }
 
-fn on(
-    backend: Arc<dyn Backend>,
-    threads: usize,
-    imports: Option<Arc<dyn DeviceImports>>,
-) -> Result<Started, AugmentError> {
-    let pool = Pool::start(Arc::clone(&backend), threads)?;
-    Ok(Started { backend, pool, imports })
+fn on(backend: Arc<dyn Backend>, config: &AugmentConfig) -> Result<Started, AugmentError> {
+    let pool = Pool::start(Arc::clone(&backend), config.threads())?;
+    Ok(Started { backend, pool, imports: None })
 }
 
 #[cfg(test)]

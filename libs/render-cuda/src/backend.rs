@@ -213,7 +213,7 @@ impl CudaBackend {
         let stream = GpuStream::open(&self.gpu, self.arena_bytes, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
         let renderer = CudaRenderer::new(stream)?.sharing(self.entries.as_ref());
-        let renderer = renderer.calling(self.python.clone());
+        let renderer = renderer.calling(self.python.settings());
         Ok(renderer.decoding(self.decodes).counted_by(Arc::clone(&self.tally)))
     }
 }

@@ -10,7 +10,6 @@ use headwater_core::Recipe;
 use headwater_core::draw::Extent;
 use headwater_render::backend::SampleRenderer;
 use headwater_render::decode::{DecodeFailure, DecodeLimits, Decoder, EntryTable};
-use headwater_render::python::PythonModules;
 use headwater_render::{Draws, PartSample, RenderError, Rendered, Renderer, ViewSink};
 
 use super::arena::{Bounds, Coded, NoRoom, Room, Sealed};
@@ -84,7 +83,7 @@ impl<D: Device> CudaRenderer<D> {
 
     /// Calls Python functions of recipes, which the processor renders then.
     #[must_use]
-    pub fn calling(mut self, python: PythonModules) -> Self {
+    pub fn calling(mut self, python: Option<headwater_interpreter::Settings>) -> Self {
         self.cpu = self.cpu.calling(python);
         self
     }

@@ -118,7 +118,7 @@ impl Backend for CpuBackend {
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
         let renderer = Renderer::new()?.sharing(self.entries.clone());
         let renderer = renderer.caching(self.cache.clone());
-        Ok(Box::new(renderer.calling(self.python.clone())))
+        Ok(Box::new(renderer.calling(self.python.settings())))
     }
 }
 

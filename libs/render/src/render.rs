@@ -30,7 +30,6 @@ use headwater_trace::{Span, Tier};
 
 use crate::decode::{DecodedCache, Decoder, EntryTable, Wanted};
 use crate::error::RenderError;
-use crate::python::PythonModules;
 pub use aligned_targets::AlignedTargets;
 use caster::Caster;
 use view_pipeline::ViewPipeline;
@@ -255,7 +254,7 @@ impl Renderer {
 
     /// The same, which calls Python functions of recipes.
     #[must_use]
-    pub fn calling(mut self, python: PythonModules) -> Self {
+    pub fn calling(mut self, python: Option<headwater_interpreter::Settings>) -> Self {
         self.painter.allow_python(python);
         self
     }

@@ -3,18 +3,17 @@
 use headwater_core::Recipe;
 use headwater_core::draw::CropBox;
 use headwater_core::op::FunctionId;
-use headwater_interpreter::CallError;
+use headwater_interpreter::{CallError, Interpreter, Settings};
 use headwater_pixels::image::{Planes, RgbImage};
 use headwater_simd::Simd;
 
 use crate::error::{BadImage, RenderError};
-use crate::python::PythonModules;
 
-/// The functions that one thread calls, if this worker allows some.
+/// The interpreter of one thread, if this worker has them.
 #[derive(Debug)]
 pub(super) struct PythonCalls {
     simd: Simd,
-    modules: PythonModules,
+    interpreter: Option<Interpreter>,
     /// The view as functions have it: rows of interleaved pixels.
     pixels: Vec<u8>,
     image: RgbImage,
@@ -24,12 +23,11 @@ pub(super) struct PythonCalls {
 
 impl PythonCalls {
     pub(super) fn new(simd: Simd) -> Self {
-        let modules = PythonModules::default();
-        Self { simd, modules, pixels: Vec::new(), image: RgbImage::new() }
+        Self { simd, interpreter: None, pixels: Vec::new(), image: RgbImage::new() }
     }
 
-    pub(super) fn allow(&mut self, modules: PythonModules) {
-        self.modules = modules;
+    pub(super) fn allow(&mut self, settings: Option<Settings>) {
+        self.interpreter = settings.map(Interpreter::new);
     }
 
     /// Calls a function of the recipe on a view.
@@ -42,19 +40,18 @@ impl PythonCalls {
     ) -> Result<(), RenderError> {
         let called = recipe.python_function(function);
         let (name, sha256) = called.map_or(("", ""), |called| (called.name, called.sha256));
+        let Some(python) = &mut self.interpreter else {
+            let reason =
+                format!("`{name}` is not called here: name its module in augment.python_modules");
+            return Err(RenderError::Device { reason });
+        };
         let extent = view.extent();
         self.image.set_planes(view, 1);
         let bytes = self.image.pixels_len();
         self.pixels.resize(bytes + RgbImage::WINDOW_SPARE_BYTES, 0);
         self.image.write_pixels(self.simd, &mut self.pixels[..bytes]);
         let shape = [extent.height, extent.width, 3];
-        let Some(mut python) = self.modules.lend() else {
-            let reason =
-                format!("`{name}` is not called here: name its module in augment.python_modules");
-            return Err(RenderError::Device { reason });
-        };
         python.call((name, sha256), shape, &mut self.pixels[..bytes], seed).map_err(judged)?;
-        drop(python);
         self.image.set_window(self.simd, CropBox::whole(extent), &self.pixels);
         view.set_pixels(&self.image);
         Ok(())

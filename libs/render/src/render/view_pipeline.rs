@@ -9,7 +9,6 @@ use headwater_pixels::ops::{OpContext, pad};
 use headwater_simd::Simd;
 
 use crate::error::RenderError;
-use crate::python::PythonModules;
 use crate::render::python::PythonCalls;
 
 /// Makes one view after the other, in memory that it keeps.
@@ -44,8 +43,8 @@ impl ViewPipeline {
     }
 
     /// Allows Python functions.
-    pub(super) fn allow_python(&mut self, modules: PythonModules) {
-        self.python.allow(modules);
+    pub(super) fn allow_python(&mut self, settings: Option<headwater_interpreter::Settings>) {
+        self.python.allow(settings);
     }
 
     /// Applies operations to a whole image, in place.
