@@ -172,7 +172,8 @@ def test_timms_loader_takes_any_number_of_ranks_and_timms_classes_only(root, tmp
     loader.close()
     for name in ("class-2", "class-10"):
         (tmp_path / name).mkdir()
-        Image.new("RGB", (30, 20)).save(tmp_path / name / "a.png")
+        for number in range(8):
+            Image.new("RGB", (30, 20)).save(tmp_path / name / f"{number}.png")
     with pytest.raises(headwater.ConfigError, match="class 0 is 'class-10' here and 'class-2' in timm"):
         create_naflex_loader(str(tmp_path), **kept)
 
