@@ -86,6 +86,7 @@ def main():
         sequence_length=options.length,
         micro_batch_size=options.batch_size,
         samples=options.samples,
+        stored="u8",
         eod=EOD,
         reset_position_ids=True,
         reset_attention_mask=True,

@@ -1,6 +1,6 @@
 """Trains a small vision transformer on images of any size and aspect ratio, as sequences of patches; stops and resumes bit for bit.
 
-    python examples/train_naflex.py photos.tar
+    python examples/train_naflex.py 'tests/data/photos/*.tar' --classes 87
 
 Each batch has one of three lengths, and as many samples as fit its tokens; see docs/naflex.md.
 """

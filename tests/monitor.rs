@@ -173,13 +173,13 @@ fn the_screen_shows_who_is_slow_and_who_has_gone() {
     let used: Vec<String> = colours.filter(|colour| coloured.contains(colour)).collect();
     assert!(used.is_empty(), "NO_COLOR is set: {used:?}");
 
-    terminal.press("Tab");
-    terminal.wait_for("table of workers", |screen| screen[17].trim_start().starts_with("worker "));
+    let table =
+        |screen: &[String]| screen[17].split_whitespace().next().unwrap_or_default().to_owned();
+    terminal.press_until("Tab", "table of workers", table, |screen| table(screen) == "worker");
     let gone = leaves.address();
     drop(leaves);
     let gone = format!("{gone}: connection refused");
-    terminal.press("BTab");
-    terminal.wait_for("rank that has gone", |screen| {
+    terminal.press_until("BTab", "rank that has gone", table, |screen| {
         let rank = |line: &String| line.starts_with(" run7 rank 1 (down) ");
         screen.iter().any(rank) && screen[16].contains("troubles 1")
     });

@@ -39,6 +39,27 @@ impl Terminal {
         self.tmux(&["send-keys", key]);
     }
 
+    /// Presses a key that changes what `shows` gives of the screen; again where it was lost, as on a machine that is very
+    /// busy, until the screen fits.
+    #[track_caller]
+    pub fn press_until<T: PartialEq>(
+        &self,
+        key: &str,
+        what: &str,
+        shows: impl Fn(&[String]) -> T,
+        fits: impl Fn(&[String]) -> bool,
+    ) {
+        let (before, mut pressed) = (shows(&self.screen()), None::<Instant>);
+        self.wait_for(what, |screen| {
+            let is_due = pressed.is_none_or(|at| at.elapsed() > LIMIT / 6);
+            if is_due && shows(screen) == before {
+                self.press(key);
+                pressed = Some(Instant::now());
+            }
+            fits(screen)
+        });
+    }
+
     pub fn resize(&self, width: usize, height: usize) {
         self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
@@ -55,7 +76,7 @@ impl Terminal {
 
     /// Waits for a screen that fits.
     #[track_caller]
-    pub fn wait_for(&self, what: &str, fits: impl Fn(&[String]) -> bool) -> Vec<String> {
+    pub fn wait_for(&self, what: &str, mut fits: impl FnMut(&[String]) -> bool) -> Vec<String> {
         let end = Instant::now() + LIMIT;
         loop {
             let screen = self.screen();
