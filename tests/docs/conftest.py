@@ -15,7 +15,7 @@ PHOTOS = ROOT / "tests" / "data" / "photos"
 FIELDS = ROOT / "tests" / "data" / "fields"
 # More than the largest batch of a block that is run.
 LEAST_PHOTOS = 72
-HELP_LIMIT_S = 60
+HELP_LIMIT_S = 300
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from documents import ROOT, blocks
 DEPLOY = ROOT / "docs" / "deploy"
 PHOTOS = ROOT / "tests" / "data" / "photos"
 INSTALLED = "/usr/local/bin/headwater"
-LIMIT_S = 60
+LIMIT_S = 300
 #: What the units may have. systemd itself only warns of a name that it does not know.
 KNOWN = {
     "Unit": {"Description", "Wants", "After", "StartLimitIntervalSec", "StartLimitBurst"},

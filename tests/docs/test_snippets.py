@@ -14,7 +14,7 @@ from documents import ROOT, Block
 from mark import mark_for
 from snippets import PROVIDED, PYTHON, SHELL, all_blocks, faults_of_python, faults_of_shell, free_names
 
-LIMIT_S = 60
+LIMIT_S = 300
 # Batches that a loop over a loader gets.
 BATCHES = 2
 BLOCKS = all_blocks()
