@@ -125,22 +125,28 @@ impl Blend {
     #[must_use]
     pub fn window(&self, positions: Range<u64>) -> Vec<Pick> {
         let end = positions.end.min(self.size);
-        let (mut step, mut mark) = self.nearest(positions.start);
-        let _far = (positions.start - step > MARK_STEPS).then(|| {
+        let mut walk = self.walk_to(positions.start.min(end));
+        let picks = (walk.step..end).map(|_| walk.next()).collect();
+        self.keep(walk.step, &walk.mark);
+        picks
+    }
+
+    /// Walks to a step, and keeps steps on the way.
+    fn walk_to(&self, step: u64) -> Walk<'_> {
+        let (mut from, mut mark) = self.nearest(step);
+        let _far = (step - from > MARK_STEPS).then(|| {
             let far = self.far.lock().unwrap_or_else(PoisonError::into_inner);
-            (step, mark) = self.nearest(positions.start);
+            (from, mark) = self.nearest(step);
             far
         });
-        let mut walk = Walk::new(self, step, mark);
-        while walk.step < positions.start.min(end) {
+        let mut walk = Walk::new(self, from, mark);
+        while walk.step < step {
             walk.next();
             if walk.step.is_multiple_of(MARK_STEPS) {
                 self.keep(walk.step, &walk.mark);
             }
         }
-        let picks = (walk.step..end).map(|_| walk.next()).collect();
-        self.keep(walk.step, &walk.mark);
-        picks
+        walk
     }
 
     /// The last step at or before another one that is kept.
@@ -167,8 +173,8 @@ impl Blend {
     /// How many samples of each corpus the whole order has. Takes a walk through all of it.
     #[must_use]
     pub fn taken(&self) -> Vec<u64> {
-        let _ = self.window(self.size..self.size);
-        let (_, mark) = self.nearest(self.size);
+        let Walk { mark, .. } = self.walk_to(self.size);
+        self.keep(self.size, &mark);
         let mut taken = vec![0; self.members.len()];
         for (at, group) in self.groups.iter().enumerate() {
             for (turn, &member) in self.members[group.members.clone()].iter().enumerate() {

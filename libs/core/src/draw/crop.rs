@@ -26,7 +26,7 @@ const CORNER: Origin = Origin { left: 0, top: 0 };
 pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawRng) -> Framing {
     match *spec {
         CropSpec::RandomResized { scale, ratio } => Framing {
-            crop: random_resized(scale, ratio, image, rng),
+            crop: random_resized(scale, ratio, 1.0, image, rng),
             resized: view,
             window: CORNER,
             cut: None,
@@ -60,7 +60,8 @@ pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawR
         },
         CropSpec::Sequence { max_ratio } => in_patches(CropBox::whole(image), view, max_ratio),
         CropSpec::RandomResizedSequence { scale, ratio, max_ratio } => {
-            in_patches(sequence::random_box(scale, ratio, image, rng), view, max_ratio)
+            let own = f64::from(image.width) / f64::from(image.height);
+            in_patches(random_resized(scale, ratio, own, image, rng), view, max_ratio)
         }
         CropSpec::WindowOfBase { within, stride, .. } => {
             let mut place = |side: u32| {
@@ -82,12 +83,19 @@ fn in_patches(crop: CropBox, view: Extent, max_ratio: Option<f64>) -> Framing {
     Framing { crop, resized, window: CORNER, cut: None, padding: None }
 }
 
-fn random_resized(scale: [f64; 2], ratio: [f64; 2], image: Extent, rng: &mut DrawRng) -> CropBox {
+/// `ratio` is in units of `unit`: 1 in torchvision, the image's own ratio in timm's `RandomResizedCropToSequence`.
+fn random_resized(
+    scale: [f64; 2],
+    ratio: [f64; 2],
+    unit: f64,
+    image: Extent,
+    rng: &mut DrawRng,
+) -> CropBox {
     let area = f64::from(image.width) * f64::from(image.height);
     let log_ratio = ratio.map(libm::log);
     for _ in 0..TRIES {
         let target_area = area * rng.uniform(scale[0], scale[1]);
-        let aspect = libm::exp(rng.uniform(log_ratio[0], log_ratio[1]));
+        let aspect = unit * libm::exp(rng.uniform(log_ratio[0], log_ratio[1]));
         let width = (target_area * aspect).sqrt().round_ties_even();
         let height = (target_area / aspect).sqrt().round_ties_even();
         let fits = |side: f64, whole: u32| side > 0.0 && side <= f64::from(whole);
@@ -98,7 +106,7 @@ fn random_resized(scale: [f64; 2], ratio: [f64; 2], image: Extent, rng: &mut Dra
             return CropBox { left, top, width, height };
         }
     }
-    centred(ratio, image)
+    centred(ratio.map(|ratio| unit * ratio), image)
 }
 
 /// The largest centred box whose aspect is within `ratio`.

@@ -19,7 +19,6 @@ use headwater_part_rows::RowBytes;
 
 use crate::error::{BadImage, FieldFault, RenderError};
 use crate::tokenizers::{FieldTokenizer, Tokenizers};
-use pack::PackFault;
 
 /// Reads the fields of a recipe.
 #[derive(Clone, Debug)]
@@ -38,6 +37,20 @@ struct FieldReader {
     row_bytes: Vec<usize>,
     /// Of a field of tokens.
     tokenizer: Option<FieldTokenizer>,
+}
+
+/// Why there are no rows of a field.
+enum Fault {
+    /// The sample's is bad.
+    Sample(String),
+    /// The recipe does not fit its dataset, and other samples would be as bad: none stands in for them.
+    Recipe(String),
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Self {
+        Self::Sample(reason)
+    }
 }
 
 // === impl FieldReaders ===
@@ -114,9 +127,16 @@ impl FieldReaders {
 impl FieldReader {
     /// Fills the rows, which are zero.
     fn read(&self, bytes: Option<&[u8]>, rows: &mut [&mut [u8]]) -> Result<(), RenderError> {
-        let fault = |reason| {
+        let fault = |fault| {
             let name = self.spec.name.clone();
-            RenderError::Bad(BadImage::Field(FieldFault { name, reason }))
+            match fault {
+                Fault::Sample(reason) => {
+                    RenderError::Bad(BadImage::Field(FieldFault { name, reason }))
+                }
+                Fault::Recipe(reason) => {
+                    RenderError::Device { reason: format!("field `{name}`: {reason}") }
+                }
+            }
         };
         if matches!(self.spec.kind, FieldKind::Tokens(_)) && self.tokenizer.is_none() {
             // Not the sample's fault: a worker that has the file makes its tokens.
@@ -125,23 +145,13 @@ impl FieldReader {
             return Err(RenderError::Device { reason });
         }
         match bytes {
-            Some(bytes) if let FieldKind::Pack(spec) = &self.spec.kind => {
-                pack::read(spec, bytes, rows).map_err(|error| match error {
-                    PackFault::Bad(reason) => fault(reason),
-                    // Not the sample's fault: without it, long packs would come never, and their neighbours twice.
-                    PackFault::Room(reason) => {
-                        let reason = format!("field `{}`: {reason}", self.spec.name);
-                        RenderError::Device { reason }
-                    }
-                })
-            }
             Some(bytes) => self.read_present(bytes, rows).map_err(fault),
-            None => self.fill_default(rows).map_err(fault),
+            None => self.fill_default(rows).map_err(|reason| fault(reason.into())),
         }
     }
 
-    fn read_present(&self, bytes: &[u8], rows: &mut [&mut [u8]]) -> Result<(), String> {
-        match &self.spec.kind {
+    fn read_present(&self, bytes: &[u8], rows: &mut [&mut [u8]]) -> Result<(), Fault> {
+        let read = match &self.spec.kind {
             FieldKind::Int { .. } => number::read_int(bytes, rows[0]),
             FieldKind::Float { dtype, .. } => number::read_float(*dtype, bytes, rows[0]),
             FieldKind::Json(json) => json::read(json, bytes, rows),
@@ -159,12 +169,13 @@ impl FieldReader {
                 array::put(&array.map_err(|fault| fault.0)?, *dtype, shape, rows[0])
             }
             FieldKind::Sequence(spec) => sequence::read(spec, bytes, rows),
-            FieldKind::Pack(_) => Err("a pack is read by itself".to_owned()),
+            FieldKind::Pack(spec) => return pack::read(spec, bytes, rows),
             FieldKind::Tokens(tokens) => match &self.tokenizer {
                 Some(tokenizer) => tokens::read(tokenizer, tokens, bytes, rows),
                 None => Err("there is no tokenizer".to_owned()),
             },
-        }
+        };
+        Ok(read?)
     }
 
     /// What the recipe has for samples that do not have the field.

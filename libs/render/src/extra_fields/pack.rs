@@ -3,28 +3,15 @@
 use headwater_core::Dtype;
 use headwater_core::recipe::PackSpec;
 
+use super::Fault;
 use super::sequence::{Tokens, put_all, put_positions};
-
-/// Why there are no rows of a pack.
-pub(super) enum PackFault {
-    /// The recipe has less room than the packs of its dataset: others would be as bad.
-    Room(String),
-    /// This pack is damaged.
-    Bad(String),
-}
-
-impl From<String> for PackFault {
-    fn from(reason: String) -> Self {
-        Self::Bad(reason)
-    }
-}
 
 /// Fills tokens, labels, positions, bounds of sequences, and their number.
 ///
 /// # Errors
 /// More tokens or sequences than the recipe has room for; lengths that do not fit the bytes, or a token that does not fit the
 /// type.
-pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Result<(), PackFault> {
+pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Result<(), Fault> {
     let [tokens, labels, positions, bounds, sequences] = rows else {
         return Err("its tensors are missing".to_owned().into());
     };
@@ -35,7 +22,7 @@ pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Res
         )
     })?;
     if lengths.len() > spec.sequences_max as usize {
-        return Err(PackFault::Room(format!(
+        return Err(Fault::Recipe(format!(
             "a pack of {} sequences: raise the field's `sequences_max`, {}",
             lengths.len(),
             spec.sequences_max
@@ -53,7 +40,7 @@ pub(super) fn read(spec: &PackSpec, bytes: &[u8], rows: &mut [&mut [u8]]) -> Res
     if used > spec.budget.into() {
         let reason =
             format!("a pack of {used} tokens: raise the field's `budget`, {}", spec.budget);
-        return Err(PackFault::Room(reason));
+        return Err(Fault::Recipe(reason));
     }
     if text.len() as u64 != used * spec.stored.size_bytes() {
         return Err(format!(

@@ -12,12 +12,10 @@ from .. import Loader
 from ..sampling import BatchIterator, DataLoaderWrapper
 from . import _opening
 from ._timm_folders import check_classes, check_depth, located
-from ._timm_recipe import eval_recipe, train_recipe
+from ._timm_recipe import DTYPES, MEAN, STD, eval_recipe, train_recipe
 
 __all__ = ["NaFlexLoader", "create_naflex_loader"]
 
-_DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _NAME = "patches"
 # timm's, of each rank.
 _DIVISOR = 8
@@ -65,8 +63,8 @@ def create_naflex_loader(
     num_aug_repeats: int = 0,
     num_aug_splits: int = 0,
     interpolation: str = "bilinear",
-    mean: tuple[float, ...] = _MEAN,
-    std: tuple[float, ...] = _STD,
+    mean: tuple[float, ...] = MEAN,
+    std: tuple[float, ...] = STD,
     crop_pct: Optional[float] = None,
     crop_mode: Optional[str] = None,
     crop_border_pixels: Optional[int] = None,
@@ -107,7 +105,7 @@ def create_naflex_loader(
             _refuse("patch_size", side, "patches are squares: give one side")
         side = side[0]
     on = torch.device(device) if use_prefetcher else torch.device("cpu")
-    dtype = _DTYPES.get(img_dtype if use_prefetcher else torch.float32)
+    dtype = DTYPES.get(img_dtype if use_prefetcher else torch.float32)
     if dtype is None:
         _refuse("img_dtype", img_dtype, "give torch.float32, torch.bfloat16 or torch.float16")
     keywords: dict[str, Any] = {"seed": seed}

@@ -7,11 +7,17 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import torch
+
 from . import _opening
 
-__all__ = ["check_unsupported", "eval_recipe", "refuse", "sides", "train_recipe"]
+__all__ = ["DTYPES", "MEAN", "STD", "check_unsupported", "eval_recipe", "refuse", "sides", "train_recipe"]
 
 Entry = dict[str, Any]
+
+# As recipes name them, and timm's defaults.
+DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 _FILTERS = ("bicubic", "bilinear", "box", "nearest", "random")
 _ERASED = {"": "zero", "const": "zero", "rand": "color", "pixel": "noise"}

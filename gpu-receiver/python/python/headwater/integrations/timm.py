@@ -21,12 +21,10 @@ from ..sampling import BatchIterator, DataLoaderWrapper
 from ._opening import is_on_cluster, source
 from ._timm_folders import check_classes, check_depth, located
 from ._timm_naflex import create_naflex_loader
-from ._timm_recipe import check_unsupported, eval_recipe, refuse, sides, train_recipe
+from ._timm_recipe import DTYPES, MEAN, STD, check_unsupported, eval_recipe, refuse, sides, train_recipe
 
 __all__ = ["create_loader", "create_naflex_loader"]
 
-_DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _MODES = ("batch", "elem", "pair")
 # What a loader's own recipe decides.
 _OF_RECIPE = """no_aug re_prob re_mode train_crop_mode scale ratio vflip color_jitter_prob grayscale_prob gaussian_blur_prob
@@ -56,8 +54,8 @@ def create_loader(
     num_aug_repeats: int = 0,
     num_aug_splits: int = 0,
     interpolation: str = "bilinear",
-    mean: tuple[float, ...] = _MEAN,
-    std: tuple[float, ...] = _STD,
+    mean: tuple[float, ...] = MEAN,
+    std: tuple[float, ...] = STD,
     num_workers: int = 1,
     distributed: bool = False,
     crop_pct: Optional[float] = None,
@@ -104,7 +102,7 @@ def create_loader(
     # timm leaves batches on the host without its prefetcher, in float32.
     device = torch.device(device) if use_prefetcher else torch.device("cpu")
     wanted = torch.float16 if fp16 and use_prefetcher else img_dtype if use_prefetcher else torch.float32
-    dtype = _DTYPES.get(wanted or torch.float32)
+    dtype = DTYPES.get(wanted or torch.float32)
     if dtype is None:
         refuse("img_dtype", img_dtype, "give torch.float32, torch.bfloat16 or torch.float16")
     mixup = _mixup(collate_fn, mixup_fn, batch_size, is_training)

@@ -22,7 +22,7 @@ use std::thread;
 use headwater_core::{Digest, Digester};
 
 use crate::format::parsed::Parsed;
-use crate::format::tokens::corpus::{Corpus, Listed};
+use crate::format::tokens::corpus::Listed;
 use crate::format::{Damage, Format, Opened, Outline, arrays};
 use crate::source::Place;
 use crate::{DatasetConfig, LongSequences, PackBy, PackConfig, StorageError, metrics};
@@ -53,7 +53,6 @@ struct Packed {
     listed: Listed,
     /// Numbers of the first sequence of each corpus, and of all.
     firsts: Vec<u64>,
-    sequences: Arc<Sequences>,
     order: PackOrder,
     /// Follows from everything that decides about samples but the tokens themselves.
     digest: Digest,
@@ -207,7 +206,6 @@ impl Packed {
             }
             firsts.push(sequences.len());
         }
-        let sequences = Arc::new(sequences);
         let windows = sequences.len().div_ceil(config.window.into()) * u64::from(config.epochs);
         if windows > WINDOWS_MAX {
             return Err(unserved(format!(
@@ -216,26 +214,26 @@ impl Packed {
             )));
         }
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        let order = PackOrder::new(sequences.clone(), config, threads)?;
+        let order = PackOrder::new(sequences, config, threads)?;
         if order.len() == 0 {
             let batch = config.batch.unwrap_or(1);
             return Err(unserved(format!(
                 "its {} sequences make no pack, or fewer than `batch`, {batch}: raise `epochs`, or leave the place out",
-                sequences.len()
+                order.sequences().len()
             )));
         }
         let (digest, version) = (digest(config, &listed, &order), listed.version());
-        Ok(Self { listed, firsts, sequences, order, digest, version })
+        Ok(Self { listed, firsts, order, digest, version })
     }
 
     /// Corpus of a sequence, and where it lies in its file.
     fn bytes_of(&self, sequence: u64) -> (usize, Range<u64>) {
         let corpus = self.firsts.partition_point(|&first| first <= sequence) - 1;
-        let Corpus { bytes, .. } = &self.listed.corpora[corpus];
-        let token_bytes = self.listed.corpora[corpus].token_bytes();
-        let tokens = |number| self.sequences.tokens_before(number);
-        let begin = bytes.start + (tokens(sequence) - tokens(self.firsts[corpus])) * token_bytes;
-        (corpus, begin..begin + u64::from(self.sequences.length(sequence)) * token_bytes)
+        let (of, sequences) = (&self.listed.corpora[corpus], self.order.sequences());
+        let before = |number| sequences.tokens_before(number);
+        let begin =
+            of.bytes.start + (before(sequence) - before(self.firsts[corpus])) * of.token_bytes();
+        (corpus, begin..begin + u64::from(sequences.length(sequence)) * of.token_bytes())
     }
 
     fn pack_bytes_max(&self, config: &PackConfig) -> u64 {

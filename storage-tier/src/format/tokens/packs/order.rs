@@ -1,7 +1,6 @@
 //! The packs of a place and their order: windows of a shuffled order of sequences, packed one by one.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use headwater_core::sampler::{Permutation, shuffle};
 use headwater_core::{Digester, DrawKey, DrawRng, SampleId};
@@ -31,7 +30,7 @@ pub(super) type Pack = Vec<u64>;
 /// The order of the packs of a place: those of epoch 0, then those of the next.
 #[derive(Debug)]
 pub(super) struct PackOrder {
-    sequences: Arc<Sequences>,
+    sequences: Sequences,
     config: PackConfig,
     /// Packs before each window, and all.
     before: Vec<u64>,
@@ -79,7 +78,7 @@ impl PackOrder {
     /// # Errors
     /// None of its own.
     pub(super) fn new(
-        sequences: Arc<Sequences>,
+        sequences: Sequences,
         config: &PackConfig,
         threads: usize,
     ) -> Result<Self, StorageError> {
@@ -101,6 +100,10 @@ impl PackOrder {
         let all = order.before[order.before.len() - 1];
         order.packs = all - all % u64::from(order.config.batch.unwrap_or(1));
         Ok(order)
+    }
+
+    pub(super) fn sequences(&self) -> &Sequences {
+        &self.sequences
     }
 
     /// Number of packs; those that fill no batch are left out.

@@ -65,7 +65,7 @@ impl format::Packed for PackShard {
         for (row, pack) in self.rows.clone().zip(&packs) {
             let mut bytes = (pack.len() as u32).to_le_bytes().to_vec();
             for &sequence in pack {
-                bytes.extend(self.packed.sequences.length(sequence).to_le_bytes());
+                bytes.extend(self.packed.order.sequences().length(sequence).to_le_bytes());
             }
             texts.by_ref().take(pack.len()).for_each(|text| bytes.extend(text));
             sink.sample(&arrays::key(&stem, row))?;

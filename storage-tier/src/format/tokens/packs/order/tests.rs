@@ -8,10 +8,10 @@ fn config(budget: u32, window: u32, batch: Option<u32>, ranks: Option<u32>) -> P
     serde_json::from_value(json).unwrap()
 }
 
-fn sequences(lengths: &[u32]) -> Arc<Sequences> {
+fn sequences(lengths: &[u32]) -> Sequences {
     let mut sequences = Sequences::default();
     lengths.iter().for_each(|&length| sequences.push(length));
-    Arc::new(sequences)
+    sequences
 }
 
 fn order(lengths: &[u32], config: &PackConfig) -> PackOrder {
