@@ -274,7 +274,7 @@ fn data_on_the_tcp_link_is_encrypted_when_asked_and_the_batches_are_the_same() {
         .args(["receive", "--dataset", "photos=photos", "--batches", "1", "--links", "tcp"])
         .args(["--storage", &fleet.storage().address.clone()])
         .args(["--workers", &fleet.worker(0).address.clone()])
-        .args(["--set", "receiver.worker_wait_ms=1000"])
+        .args(["--set", "receiver.worker_wait_ms=6000"])
         .args(arguments(&lines))
         .output()
         .expect("the program starts");

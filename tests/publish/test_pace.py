@@ -59,8 +59,8 @@ def test_an_address_goes_on_where_it_stopped(tiers, tmp_path):
     reader = connection(client(places[0]))
     first = [reader.recv() for _ in range(2)]
     publisher.process.terminate()
-    # The other one's client never came.
-    assert publisher.end() == 1, publisher.log.read_text()
+    # 1: the other one's client never came; 143: its first batch was not made yet.
+    assert publisher.end() in (1, 143), publisher.log.read_text()
     # It would share out what comes now.
     reader.close()
     (kept,) = (tmp_path / "state").glob("*_a-*/*.json")

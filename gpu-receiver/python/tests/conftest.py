@@ -1,6 +1,7 @@
 """Real storage and augment processes over the project's photographs."""
 
 import csv
+import gc
 import os
 import signal
 import subprocess
@@ -66,6 +67,12 @@ def program() -> str:
     if not built:
         pytest.exit(f"no `headwater` in {target}: run `cargo build`, or set HEADWATER_BIN", 2)
     return str(max(built, key=lambda path: path.stat().st_mtime))
+
+
+def pytest_collection_finish():
+    # Each new loader has Python collect. PyTorch and others are 300,000 objects that are never garbage: 0.1 s each time.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):
@@ -155,6 +162,19 @@ def make(tiers):
     yield make
     for loader in made:
         loader.close()
+
+
+def patiently(iteration):
+    """The batches of an iteration that is asked again until its worker has answered, which a busy machine may take long for."""
+    end = time.monotonic() + START_LIMIT_S
+    while True:
+        try:
+            yield next(iteration)
+        except StopIteration:
+            return
+        except headwater.WorkerError:
+            if time.monotonic() > end:
+                raise
 
 
 @pytest.fixture(scope="session")

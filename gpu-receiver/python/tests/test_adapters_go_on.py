@@ -4,6 +4,7 @@ import types
 
 import headwater
 import pytest
+from conftest import patiently
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("torchvision", reason="torchvision is not installed")
@@ -123,19 +124,6 @@ def fails_once(monkeypatch):
 
 def is_same(some, others):
     return len(some) == len(others) and all(torch.equal(one, other) for one, other in zip(some, others))
-
-
-def patiently(iteration):
-    """The batches of an iteration that is asked again until its worker has answered, which a busy machine may take long for."""
-    errors = 0
-    while errors < 200:
-        try:
-            yield next(iteration)
-        except StopIteration:
-            return
-        except headwater.WorkerError:
-            errors += 1
-    raise AssertionError("no worker in 200 times 300 ms")
 
 
 def test_an_iteration_goes_on_after_an_error_that_passed(adapter, tiers):

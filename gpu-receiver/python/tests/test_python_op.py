@@ -133,7 +133,7 @@ def test_other_source_is_another_recipe(module):
 
 def test_a_worker_with_other_source_is_refused_by_name(module):
     given = recipe("own_ops:same", sha256="0" * 64)
-    with load(given, worker_wait_ms=2000) as loader, pytest.raises(headwater.WorkerError, match="own_ops.*another one"):
+    with load(given, worker_wait_ms=8000) as loader, pytest.raises(headwater.WorkerError, match="own_ops.*another one"):
         next(iter(loader))
 
 

@@ -1,11 +1,11 @@
 """States: taken anywhere, gone on from anywhere."""
 
-import contextlib
 import json
 import pickle
 
 import headwater
 import pytest
+from conftest import patiently
 
 
 def take(loader, count):
@@ -212,9 +212,5 @@ def test_a_place_that_was_loaded_stays_until_a_batch_was_taken_there(make, tiers
     with pytest.raises(headwater.ConfigError, match="a state of epoch 1, step 9 was loaded"):
         loader.set_epoch(0)
     loader.set_workers(tiers.workers)
-    batch = None
-    while batch is None:
-        # They may take longer to join than this loader waits.
-        with contextlib.suppress(headwater.WorkerError):
-            batch = next(iter(loader))
+    batch = next(patiently(iter(loader)))
     assert (batch.epoch, batch.step) == (1, 9)

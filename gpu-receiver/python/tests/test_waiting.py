@@ -10,6 +10,7 @@ import time
 
 import headwater
 import pytest
+from conftest import patiently
 
 # Ports where nobody listens.
 NOBODY = "127.0.0.1:1"
@@ -104,12 +105,7 @@ def test_a_wait_may_be_tried_again(make, tiers):
     with pytest.raises(headwater.WorkerError):
         next(iteration)
     loader.set_workers(tiers.workers)
-    for _ in range(20):
-        try:
-            batch = next(iteration)
-            break
-        except headwater.WorkerError:
-            time.sleep(0.1)
+    batch = next(patiently(iteration))
     assert (batch.epoch, batch.step) == (0, 0)
 
 
