@@ -86,8 +86,9 @@ const UNIT: f64 = 1.0 / (1u64 << 32) as f64;
 /// Two independent numbers from 64 bits: operations that are the same on all machines.
 #[inline(always)]
 fn pair(word: u64) -> (f64, f64) {
-    // Above 0, at most 1.
-    let radius = (-2.0 * log((f64::from((word >> 32) as u32) + 1.0) * UNIT)).max(0.0).sqrt();
+    // Above 0, at most 1, whose logarithm is 0: twice that below zero would be -0, and `max` may return either zero.
+    let square = -2.0 * log((f64::from((word >> 32) as u32) + 1.0) * UNIT);
+    let radius = if square > 0.0 { square } else { 0.0 }.sqrt();
     let (sin, cos) = turned(word as u32);
     (radius * cos, radius * sin)
 }
@@ -176,7 +177,8 @@ mod tests {
             assert!((one - radius * cos).abs() < 1e-9, "{word:x}: {one}");
             assert!((other - radius * sin).abs() < 1e-9, "{word:x}: {other}");
         }
-        assert_eq!(pair(u64::MAX - u64::from(u32::MAX)).0, 0.0);
+        let (one, other) = pair(u64::MAX - u64::from(u32::MAX));
+        assert_eq!([one.to_bits(), other.to_bits()], [0, 0], "no -0");
         assert!(pair(0).0 < 6.7);
     }
 }

@@ -21,6 +21,9 @@ struct Case {
     op: Op,
     /// Left, top, right and bottom.
     source: [u32; 4],
+    /// How often that is repeated across and down.
+    #[serde(default = "once")]
+    tiles: u32,
     sha256: String,
 }
 
@@ -53,15 +56,33 @@ fn they_are_pillows_on_all_sets_of_instructions() {
     let whole = planes(&image);
     let cases: Vec<Case> = json("ops/more.json");
     assert!(cases.len() > 800);
-    for Case { op, source: [left, top, right, bottom], sha256 } in &cases {
+    for Case { op, source: [left, top, right, bottom], tiles, sha256 } in &cases {
         let crop = CropBox { left: *left, top: *top, width: right - left, height: bottom - top };
+        let mut source = Planes::new();
+        source.set_window(&whole, Origin { left: *left, top: *top }, crop.extent());
         for &simd in Simd::available() {
-            let mut view = Planes::new();
-            view.set_window(&whole, Origin { left: *left, top: *top }, crop.extent());
+            let mut view = tiled(&source, *tiles);
             apply(op, simd, &image, crop, &mut view);
             assert_eq!(&digest(&view), sha256, "{op:?} of {crop:?} on {}", simd.name());
         }
     }
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// A view that is repeated as often across and down.
+fn tiled(view: &Planes, tiles: u32) -> Planes {
+    let Extent { width, height } = view.extent();
+    let mut tiled = Planes::new();
+    tiled.reset(Extent { width: width * tiles, height: height * tiles });
+    for (plane, to) in view.planes().into_iter().zip(tiled.planes_mut()) {
+        let wide: Vec<u8> =
+            plane.chunks(width as usize).flat_map(|row| row.repeat(tiles as usize)).collect();
+        to.copy_from_slice(&wide.repeat(tiles as usize));
+    }
+    tiled
 }
 
 /// Does an operation to a view, which is what `crop` shows of `image`.

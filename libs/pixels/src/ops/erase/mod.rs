@@ -26,6 +26,12 @@ pub fn apply(
 ) {
     for op in ops {
         let DrawnOp::Erase(Erased { area, with }) = *op else { continue };
+        let fits =
+            |start: u32, len: u32, side: u32| start.checked_add(len).is_some_and(|end| end <= side);
+        assert!(
+            fits(area.left, area.width, view.width) && fits(area.top, area.height, view.height),
+            "{area:?} goes beyond {view:?}"
+        );
         match (with, dtype) {
             (EraseWith::Noise(seed), Dtype::Bf16 | Dtype::F16 | Dtype::F32)
                 if simd != Simd::Plain =>

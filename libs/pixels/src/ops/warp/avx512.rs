@@ -22,7 +22,8 @@ struct Places {
     within: u8,
 }
 
-/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4. `rows` have the view too.
+/// As `plain::apply`, with a filter over `TAPS` pixels: 2 or 4. `rows` have the view too, of fewer than 2^31 pixels, so
+/// that places fit the gather's numbers; `rows::apply` sees to it.
 pub(super) fn apply<const TAPS: usize>(
     _: Avx512,
     view: &Planes,
@@ -30,6 +31,7 @@ pub(super) fn apply<const TAPS: usize>(
     to: &mut Planes,
     rows: &mut Rows,
 ) {
+    assert!(view.planes()[0].len() <= i32::MAX as usize, "places fit 32 bits");
     // SAFETY: the proof exists only where the processor has the sets that are enabled there.
     unsafe { moved::<TAPS>(view, warp, to, rows) }
 }
@@ -53,7 +55,8 @@ fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes, rows: &
                 let levels = if places.within == 0 {
                     fill
                 } else {
-                    // SAFETY: `places_of` has seen to it that all words lie within a plane of the view.
+                    // SAFETY: `places_of` has seen to it that all words lie within a plane of the view, and `apply` that
+                    // their places fit 32 bits.
                     let levels = unsafe { levels_of::<TAPS>(&places, planes[channel], width) };
                     _mm_mask_mov_epi8(fill, places.within.into(), levels)
                 };

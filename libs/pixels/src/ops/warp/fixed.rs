@@ -1,5 +1,8 @@
-//! The definition for affine maps with the nearest pixel: Pillow's `ImagingScaleAffine` where rows stay rows,
-//! else `affine_fixed` with 16 bits behind the point (`Geometry.c`). The places are sums, so there is no twin.
+//! The definition for affine maps with the nearest pixel (Pillow's `Geometry.c`): `ImagingScaleAffine` where rows stay
+//! rows, else `affine_fixed` with 16 bits behind the point, or sums of binary64 where places lie too far for that. The
+//! places are sums, so there is no twin.
+
+use std::ops::AddAssign;
 
 use headwater_core::draw::Extent;
 
@@ -33,20 +36,63 @@ pub(super) fn nearest_plane<T: Copy>(
         columns.extend(along(matrix[2], matrix[0], width));
         return fill_in(plane, fill, to, columns, along(matrix[5], matrix[4], height));
     }
-    let [across, across_row, _, down, down_row, _] = matrix.map(fixed);
-    let first = |a: f64, b: f64, c: f64| fixed(c + a * 0.5 + b * 0.5);
-    let (x, y) = (first(matrix[0], matrix[1], matrix[2]), first(matrix[3], matrix[4], matrix[5]));
-    for (row, line) in to.chunks_exact_mut(width).enumerate() {
-        let row = row as i64;
-        let (mut x, mut y) = (x + row * across_row, y + row * down_row);
-        for level in line {
-            let (column, row) = (x >> 16, y >> 16);
-            let within = (0..width as i64).contains(&column) && (0..height as i64).contains(&row);
-            *level = if within { plane[row as usize * width + column as usize] } else { fill };
-            x += across;
-            y += down;
-        }
+    let first = |a: f64, b: f64, c: f64| c + a * 0.5 + b * 0.5;
+    let [across, across_row, x, down, down_row, y] = *matrix;
+    let (x, y) = (first(across, across_row, x), first(down, down_row, y));
+    let mut lines = to.chunks_exact_mut(width);
+    if is_near(matrix, extent) {
+        let [across, across_row, _, down, down_row, _] = matrix.map(fixed);
+        let within = |at: i64, side: usize| {
+            (0..side as i64).contains(&(at >> 16)).then_some((at >> 16) as usize)
+        };
+        let pixel = |[x, y]: [i64; 2]| Some(within(y, height)? * width + within(x, width)?);
+        write(
+            plane,
+            fill,
+            &mut lines,
+            pixel,
+            [fixed(x), fixed(y)],
+            [across, down],
+            [across_row, down_row],
+        );
+    } else {
+        let within = |at: f64, side: usize| (at >= 0.0 && at < side as f64).then_some(at as usize);
+        let pixel = |[x, y]: [f64; 2]| Some(within(y, height)? * width + within(x, width)?);
+        write(plane, fill, &mut lines, pixel, [x, y], [across, down], [across_row, down_row]);
     }
+}
+
+/// Writes lines of pixels whose places are sums: those of a line by one step, and the first ones of lines by another.
+fn write<'a, T: Copy + 'a, N: Copy + AddAssign>(
+    plane: &[T],
+    fill: T,
+    lines: impl Iterator<Item = &'a mut [T]>,
+    pixel: impl Fn([N; 2]) -> Option<usize>,
+    mut first: [N; 2],
+    across: [N; 2],
+    down: [N; 2],
+) {
+    let add = |place: &mut [N; 2], step: [N; 2]| {
+        place[0] += step[0];
+        place[1] += step[1];
+    };
+    for line in lines {
+        let mut place = first;
+        for level in line {
+            *level = pixel(place).map_or(fill, |pixel| plane[pixel]);
+            add(&mut place, across);
+        }
+        add(&mut first, down);
+    }
+}
+
+/// Whether the corners come from where 16 bits before the point are enough: `check_fixed`.
+fn is_near(&[a, b, c, d, e, f]: &[f64; 6], extent: Extent) -> bool {
+    let (width, height) = (f64::from(extent.width), f64::from(extent.height));
+    let corners = [(0.0, 0.0), (width, height), (0.0, height), (width, 0.0)];
+    corners
+        .iter()
+        .all(|(x, y)| (x * a + y * b + c).abs() < 32768.0 && (x * d + y * e + f).abs() < 32768.0)
 }
 
 /// The position that each of `count` comes from, where it is one of them. Pillow adds up steps, and so do we.

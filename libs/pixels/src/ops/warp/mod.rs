@@ -79,6 +79,8 @@ pub fn nearest<T: Copy>(
     to: &mut [T],
     scratch: &mut Scratch,
 ) {
+    let pixels = extent.width as usize * extent.height as usize;
+    assert!(from.len() == pixels && to.len() == pixels, "planes of other sizes");
     match map {
         Map::Affine(matrix) => {
             fixed::nearest_plane((from, extent), matrix, fill, to, &mut scratch.columns);
@@ -91,6 +93,7 @@ pub fn nearest<T: Copy>(
 
 impl Map {
     /// Whether each pixel comes from its own row, or each from its own column.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn keeps_rows_or_columns(&self) -> bool {
         match *self {
             Self::Affine([a, b, c, d, e, f]) => {

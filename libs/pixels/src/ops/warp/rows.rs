@@ -12,7 +12,7 @@ use std::ops::Range;
 use headwater_core::draw::{Extent, Filter};
 
 use super::plain::{cubic, horner, linear};
-use super::{Map, Warp};
+use super::{Map, Warp, plain};
 use crate::image::Planes;
 use crate::ops::level::{rounded_to_zero, truncated_f64};
 #[cfg(target_arch = "x86_64")]
@@ -48,6 +48,12 @@ struct Places {
 
 /// As `plain::apply`.
 pub(super) fn apply(simd: Simd, view: &Planes, warp: &Warp, to: &mut Planes, rows: &mut Rows) {
+    let Extent { width, height } = view.extent();
+    let margins = 2 * MARGIN as u64;
+    // Pixels are counted in 32 bits from here on. Views of recipes are far smaller.
+    if (u64::from(width) + margins) * (u64::from(height) + margins) > i32::MAX as u64 {
+        return plain::apply(view, warp, to);
+    }
     rows.pad(view);
     #[cfg(target_arch = "x86_64")]
     if let Simd::Avx512(proof) = simd
