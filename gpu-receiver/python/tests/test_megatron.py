@@ -165,6 +165,46 @@ def test_arguments_that_do_not_fit_are_refused_by_name(listed, tmp_path):
     batches.close()
 
 
+class Tokenizer:
+    """As Megatron's: what it lacks, it says by an error."""
+
+    vocab_size, eod = 65_499, EOD
+
+    def __init__(self, pad=None):
+        self._pad = pad
+
+    @property
+    def pad(self):
+        if self._pad is None:
+            raise NotImplementedError("Attribute pad is not implemented for this tokenizer")
+        return self._pad
+
+
+@pytest.mark.parametrize("pad", [None, -1, EOD, 5])
+def test_tokens_follow_from_the_tokenizer_and_padding_that_ends_documents_is_none(listed, pad, recwarn):
+    path, texts = listed
+    batches = opened(path, eod=None, tokenizer=Tokenizer(pad), eod_mask_loss=True)
+    said = [str(warning.message) for warning in recwarn if "token 3 is for padding" in str(warning.message)]
+    assert len(said) == (pad == EOD)
+    field = batches.loader.recipe["fields"][0]
+    assert (field["eod"], field.get("pad"), field["stored"]) == (EOD, 5 if pad == 5 else None, "u16")
+    for step, batch in enumerate(batches):
+        rows = np.stack(texts[step * 4 : step * 4 + 4])
+        labels, inputs = rows[:, 1:], rows[:, :-1]
+        padded = labels == 5 if pad == 5 else np.zeros_like(labels, bool)
+        np.testing.assert_array_equal(batch["labels"], np.where(padded, 0, labels))
+        np.testing.assert_array_equal(batch["loss_mask"], ~padded & (inputs != EOD))
+    batches.close()
+
+
+def test_a_large_vocabulary_has_tokens_of_32_bits(listed):
+    large = Tokenizer()
+    large.vocab_size = 65_500
+    batches = opened(listed[0], eod=None, tokenizer=large)
+    assert batches.loader.recipe["fields"][0]["stored"] == "i32"
+    batches.close()
+
+
 def test_an_unshuffled_order_needs_no_key_and_shuffle_block_shuffles(listed):
     path, texts = listed
     shuffled = opened(path, shuffle_block=3)

@@ -167,15 +167,62 @@ def test_timms_loader_takes_any_number_of_ranks_and_timms_classes_only(root, tmp
     from headwater.integrations.timm import create_naflex_loader
 
     kept = {"patch_size": PATCH, "device": "cpu", "embedded": "threads", "is_training": True, "train_seq_lens": (24,), "batch_size": 8}
-    loader = create_naflex_loader(str(root), **{**kept, "train_seq_lens": (24, 12)}, distributed=True, rank=2, world_size=3)
-    assert {inputs["patches"].shape[:2] for inputs, _ in loader} <= {(8, 24), (16, 12)}
-    loader.close()
+    for rank in range(3):
+        loader = create_naflex_loader(str(root), **{**kept, "train_seq_lens": (24, 12)}, distributed=True, rank=rank, world_size=3)
+        shapes = [inputs["patches"].shape[:2] for inputs, _ in loader]
+        assert shapes and set(shapes) <= {(8, 24), (16, 12)}
+        loader.close()
     for name in ("class-2", "class-10"):
         (tmp_path / name).mkdir()
         for number in range(8):
             Image.new("RGB", (30, 20)).save(tmp_path / name / f"{number}.png")
     with pytest.raises(headwater.ConfigError, match="class 0 is 'class-10' here and 'class-2' in timm"):
         create_naflex_loader(str(tmp_path), **kept)
+
+
+def test_an_evaluation_is_divided_among_the_ranks_of_torch_distributed(root, monkeypatch):
+    from headwater.integrations.timm import create_naflex_loader
+
+    kept = {"patch_size": PATCH, "device": "cpu", "embedded": "threads", "max_seq_len": 24, "batch_size": 8, "distributed": True}
+    found = []
+    # As torchrun says it, and as timm's training script asks: `distributed`, without rank and world size.
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        with create_naflex_loader(str(root), **kept).loader as loader:
+            found.append({key for batch in loader for key in batch.keys})
+    assert all(IMAGES // 2 <= len(keys) < IMAGES * 2 // 3 for keys in found) and len(found[0] | found[1]) == IMAGES
+
+
+def test_a_training_of_one_length_has_batches_of_multiples_of_eight_as_timm(root):
+    from headwater.integrations.timm import create_naflex_loader
+
+    kept = {"patch_size": PATCH, "device": "cpu", "embedded": "threads", "is_training": True}
+    loader = create_naflex_loader(str(root), **kept, train_seq_lens=(24,), batch_size=12)
+    shapes = {inputs["patches"].shape[:2] for inputs, _ in loader}
+    loader.close()
+    assert shapes == {(8, 24)}
+
+
+def test_a_training_of_timms_goes_on_with_fewer_ranks(root):
+    from headwater.integrations.timm import create_naflex_loader
+
+    kept = {"patch_size": PATCH, "device": "cpu", "embedded": "threads", "is_training": True, "train_seq_lens": (24, 12)}
+    kept |= {"batch_divisor": 16, "distributed": True, "color_jitter": None}
+    ranks = [create_naflex_loader(str(root), **kept, batch_size=8, rank=rank, world_size=2) for rank in range(2)]
+    whole = [[inputs["patches"].clone() for inputs, _ in loader] for loader in ranks]
+    state = None
+    for loader in ranks:
+        loader.loader.set_epoch(0)
+        next(iter(loader))
+        state = loader.state_dict()
+        loader.close()
+    rest = create_naflex_loader(str(root), **kept, batch_size=16)
+    rest.load_state_dict(state)
+    expected = [torch.cat(batches) for batches in zip(*whole)][1:]
+    found = [inputs["patches"].clone() for inputs, _ in rest]
+    rest.close()
+    assert len(found) == len(expected) > 1 and all(map(torch.equal, found, expected))
 
 
 def test_groups_of_a_list_are_no_lengths(root):
@@ -194,6 +241,7 @@ def test_groups_of_a_list_are_no_lengths(root):
         ({"patch_size_choices": [8, 16], "is_training": True}, "`patch_size_choices"),
         ({"mixup_fn": object(), "is_training": True}, "sequences are not mixed"),
         ({"re_prob": 0.5, "is_training": True}, "timm erases whole patches"),
+        ({"patchify_channels_last": False}, "`patchify_channels_last=False` .* permute patches in the model"),
         ({"batch_size": 4, "is_training": True}, "`batch_size=4` of create_naflex_loader .* give 8 or more"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

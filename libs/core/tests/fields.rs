@@ -150,6 +150,10 @@ fn what_is_wrong_with_a_field_is_said_with_its_key() {
             json!({"name": "n", "kind": "sequence", "length": 8, "eod_mask_loss": true}),
             "fields[0].eod",
         ),
+        (
+            json!({"name": "n", "kind": "sequence", "length": 8, "eod": 7, "pad": 7}),
+            "fields[0].pad",
+        ),
     ];
     for (field, key) in keys {
         let said = refused(field);

@@ -129,8 +129,11 @@ def built(name, corpora, *, length=16, weights=None, samples=None, split="1", pa
         return {**case, "text": sha256(np.stack(text))}
 
 
-def masked(name, **options):
-    """The tensors of all samples of one corpus."""
+def masked(name, pad=None, **options):
+    """The tensors of all samples of one corpus, with a tokenizer that has a token for padding."""
+    tokenizer = Tokenizer()
+    if pad is not None:
+        tokenizer.pad = pad
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "c0")
         write(prefix, 0, 40)
@@ -139,7 +142,7 @@ def masked(name, **options):
             sequence_length=24,
             blend=([prefix], None),
             split="1",
-            tokenizer=Tokenizer(),
+            tokenizer=tokenizer,
             create_attention_mask=True,
             **options,
         )
@@ -150,6 +153,7 @@ def masked(name, **options):
         names = ("tokens", "labels", "loss_mask", "position_ids", "attention_mask")
         return {
             "name": name,
+            "pad": pad,
             **{key: options[key] for key in options if isinstance(options[key], bool)},
             "text": [" ".join(map(str, row)) for row in text],
             **{key: sha256(np.stack([row[key].numpy() for row in rows])) for key in names},
@@ -185,6 +189,9 @@ def main():
             masked("all", **{key: True for key in plain}),
             masked("no extra token", **{**plain, "eod_mask_loss": True,
                                         "add_extra_token_to_sequence": False}),
+            masked("a token for padding", pad=11, **{**plain, "eod_mask_loss": True}),
+            masked("the same with no extra token", pad=11, **plain, add_extra_token_to_sequence=False),
+            masked("padding that is the end of a document", pad=EOD, **plain),
         ]
     found = {
         "megatron_core": "0.16.1",

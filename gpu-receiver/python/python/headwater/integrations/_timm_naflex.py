@@ -88,7 +88,9 @@ def create_naflex_loader(
     Args:
         dataset: a path, a pattern, a URL or a list of them, as for `headwater.Loader`. With `storage`, `workers` or `ray` in
             `options`, the name of a dataset of the cluster.
-        options: further keywords of `headwater.Loader`, such as `epoch_end`.
+        options: further keywords of `headwater.Loader`, such as `epoch_end`, and `batch_divisor`: what divides the samples of a
+            training's batch over all ranks, 8 times `world_size` unless given. A training that goes on with other numbers of ranks
+            needs one that they all divide.
 
     The others are timm's. Batches are `(inputs, target)`: a dict with `patches`, `patch_coord`, `patch_valid` and `seq_len`, and
     `int64[batch]`.
@@ -97,7 +99,8 @@ def create_naflex_loader(
     """
     given = dict(locals())
     for name, (unset, remedy) in {**_UNSUPPORTED, **(_OF_TRAINING if is_training else {})}.items():
-        if given[name] != unset and given[name]:
+        # Nothing, however it is written, is nothing; and False is not what stands for True.
+        if given[name] != unset and (given[name] or unset is True):
             _refuse(name, given[name], remedy)
     side = patch_size if patch_size is not None else 16
     if not isinstance(side, int):
@@ -117,6 +120,9 @@ def create_naflex_loader(
         lengths = sorted(set(train_seq_lens), reverse=True)
         if batch_size < _DIVISOR:
             _refuse("batch_size", batch_size, f"batches are multiples of {_DIVISOR}: give {_DIVISOR} or more")
+        if len(lengths) == 1:
+            # Several lengths are rounded by the schedule.
+            batch_size -= batch_size % _DIVISOR
     else:
         # timm's validation has no other crop here, whatever `crop_pct` is.
         if interpolation == "random":
@@ -126,9 +132,13 @@ def create_naflex_loader(
         keywords |= {"shuffle_block": 0, "epoch_end": "short_last"}
     views = [{"crop": crop, "ops": recipe["tensors"][0]["views"][0]["ops"]}]
     tensor = {"name": _NAME, "dtype": dtype, "patch_size": side, "sequence_lengths": lengths, "views": views}
-    tensor["batch_divisor"] = _DIVISOR * (world_size if distributed else 1)
+    tensor["batch_divisor"] = options.pop("batch_divisor", _DIVISOR * (world_size if distributed else 1))
     keywords |= {"recipe": {**recipe, "tensors": [tensor]}, "batch_size": batch_size}
-    keywords |= {"rank": rank, "world_size": world_size} if distributed else {"rank": 0, "world_size": 1}
+    if not distributed:
+        keywords |= {"rank": 0, "world_size": 1}
+    elif is_training or world_size > 1:
+        keywords |= {"rank": rank, "world_size": world_size}
+    # Else, as timm's sampler of an evaluation has it, those of `torch.distributed`.
     if on.type == "cuda":
         keywords["device"] = str(on)
     check_depth(dataset)

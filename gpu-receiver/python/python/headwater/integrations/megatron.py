@@ -2,12 +2,13 @@
 
     from headwater.integrations.megatron import gpt_loader
 
-    train = gpt_loader("blend.txt", sequence_length=4096, micro_batch_size=2, samples=10_000_000, eod=0,
+    train = gpt_loader("blend.txt", sequence_length=4096, micro_batch_size=2, samples=10_000_000, tokenizer=get_tokenizer(),
                        rank=mpu.get_data_parallel_rank(), world_size=mpu.get_data_parallel_world_size())
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -34,7 +35,8 @@ def gpt_loader(
     seed: Optional[int] = None,
     split: Optional[str] = None,
     part: Optional[str] = None,
-    stored: str = "u16",
+    tokenizer: Any = None,
+    stored: Optional[str] = None,
     eod: Optional[int] = None,
     pad: Optional[int] = None,
     reset_position_ids: bool = False,
@@ -49,9 +51,13 @@ def gpt_loader(
     """Batches of this data-parallel rank, as Megatron's `GPTDataset`, `BlendedDataset` and `MegatronPretrainingSampler` give them.
 
     `data` is a `.bin` file, or a list of weights and corpora as `--data-args-path` names one. On a cluster it is a dataset's name, and
-    that dataset's configuration has `samples`, `seed`, `split` and `part`. `stored` is the type of its tokens: `u16`, and `i32` for a
-    vocabulary of more than 65,536 tokens. `rank` and `world_size` are those of data parallelism. `consumed_samples` counts samples of
-    all ranks. `options` are keywords of `headwater.Loader`.
+    that dataset's configuration has `samples`, `seed`, `split` and `part`. `tokenizer` is Megatron's: what is left out of `eod`, `pad`
+    and `stored` follows from it as in megatron-core. `stored` is the type of the tokens in the files: `u16`, and `i32` where the
+    tokenizer's `vocab_size` is 65,500 or more. `rank` and `world_size` are those of data parallelism. `consumed_samples` counts samples
+    of all ranks. `options` are keywords of `headwater.Loader`.
+
+    As in megatron-core, a `pad` that is another special token, such as the end of a document, is no padding, with a warning: its loss
+    would not count, and a model would never learn to end.
 
     Raises `ConfigError` for an argument that does not fit, before anything is opened; for `consumed_samples` at or beyond the end of
     the order, after it was opened and closed again.
@@ -60,12 +66,14 @@ def gpt_loader(
     if consumed_samples < 0 or consumed_samples % max(whole, 1):
         remedy = f"give a multiple of {micro_batch_size} samples of {world_size} ranks"
         raise ConfigError(f"`consumed_samples={consumed_samples}` of gpt_loader: {remedy}")
+    eod = _id(tokenizer, "eod") if eod is None else eod
+    pad = _padding(tokenizer, eod, _id(tokenizer, "pad") if pad is None else pad)
     sequence = {
         "name": _NAME,
         "field": _TEXT,
         "kind": "sequence",
         "length": sequence_length,
-        "stored": stored,
+        "stored": stored or ("i32" if getattr(tokenizer, "vocab_size", 0) >= 65500 else "u16"),
         **{key: value for key, value in (("eod", eod), ("pad", pad)) if value is not None},
         "reset_position_ids": reset_position_ids,
         "reset_attention_mask": reset_attention_mask,
@@ -96,6 +104,29 @@ def gpt_loader(
                 raise ConfigError(f"`consumed_samples={consumed_samples}` of gpt_loader: {known}") from error
             raise
     return GPTBatches(loader, create_attention_mask)
+
+
+def _id(tokenizer: Any, name: str) -> Optional[int]:
+    """A token of a tokenizer; none where it has none, which its classes say in many ways."""
+    try:
+        found: Optional[int] = getattr(tokenizer, name)
+    except Exception:
+        return None
+    return found if found is None or found >= 0 else None
+
+
+def _padding(tokenizer: Any, eod: Optional[int], pad: Optional[int]) -> Optional[int]:
+    """The token for padding, unless it means something else, too: `MegatronDataset.__init__`."""
+    try:
+        special = [token for name, token in tokenizer.special_tokens_dict.items() if name != "pad_token"]
+    except (AttributeError, IndexError, ValueError):
+        special = []
+    special = special or [_id(tokenizer, "eos"), _id(tokenizer, "eod")]
+    if pad is None or pad not in [eod, *special]:
+        return pad
+    text = f"token {pad} is for padding and another special token: gpt_loader takes no token for padding, as Megatron does"
+    warnings.warn(text, stacklevel=3)
+    return None
 
 
 class GPTBatches(DataLoaderWrapper):

@@ -162,13 +162,17 @@ fn validate_pack(at: &str, pack: &PackSpec) -> Result<(), RecipeError> {
 }
 
 fn validate_sequence(at: &str, sequence: &SequenceSpec) -> Result<(), RecipeError> {
-    let SequenceSpec { length, stored, dtype, eod, .. } = sequence;
+    let SequenceSpec { length, stored, dtype, eod, pad, .. } = sequence;
     // With the next number, so that the tensor of bounds has one, too.
     if !(2..u32::MAX).contains(length) {
         return Err(wrong(format!("{at}.length"), length, "must be 2 or more"));
     }
     one_of(at, "stored", *stored, &[Dtype::U8, Dtype::U16, Dtype::I32, Dtype::I64])?;
     one_of(at, "dtype", *dtype, &[Dtype::I64, Dtype::I32])?;
+    if let Some(pad) = pad.filter(|pad| *eod == Some(*pad)) {
+        let rule = "is the token that ends a document, which nothing would learn: leave `pad` out";
+        return Err(wrong(format!("{at}.pad"), pad, rule));
+    }
     let options = [
         ("reset_position_ids", sequence.reset_position_ids),
         ("reset_attention_mask", sequence.reset_attention_mask),
