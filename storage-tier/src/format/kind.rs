@@ -89,9 +89,14 @@ impl FormatKind {
         ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).copied()
     }
 
-    /// Whether files of it often lie beside those of a dataset, and are none of its own.
-    pub(super) fn is_often_beside(self) -> bool {
-        matches!(self, Self::Csv | Self::Tsv | Self::Jsonl | Self::Text)
+    /// How often its files lie beside those of a dataset and are none of its own: 0, never. img2dataset writes a Parquet
+    /// file of its log beside each tar.
+    pub(super) fn lies_beside(self) -> u8 {
+        match self {
+            Self::Tar => 0,
+            Self::Csv | Self::Tsv | Self::Jsonl | Self::Text => 2,
+            _ => 1,
+        }
     }
 }
 

@@ -42,7 +42,7 @@ impl Files {
     /// It cannot be listed, holds no image, or a name that is not UTF-8.
     pub(super) fn find(place: &Place) -> Result<Self, StorageError> {
         let mut named = Vec::new();
-        let (mut shards, mut table_below) = (None, None);
+        let (mut shards, mut table_below) = (None::<(String, u8)>, None);
         let is_table = |name: &str| USUAL_TABLES.contains(&name.rsplit('/').next().unwrap_or(name));
         // Any other file may be a link that leads nowhere.
         let needed =
@@ -61,9 +61,9 @@ impl Files {
                 table_below.get_or_insert_with(|| name.to_owned());
             }
             // Shards rather than what lies beside them.
-            if named.is_empty() && shards.as_ref().is_none_or(|(_, beside)| *beside) {
-                let found = shards_of(name).filter(|(_, beside)| shards.is_none() || !beside);
-                shards = found.or(shards);
+            let least = shards.as_ref().map_or(u8::MAX, |(_, beside)| *beside);
+            if named.is_empty() && least > 0 {
+                shards = shards_of(name).filter(|(_, beside)| *beside < least).or(shards);
             }
         }
         if named.is_empty() {
@@ -136,14 +136,14 @@ impl Files {
     }
 }
 
-/// A pattern for the shards that a file is one of, or lies in, and whether such files often lie beside others; `None`
-/// where its name says nothing.
-fn shards_of(name: &str) -> Option<(String, bool)> {
+/// A pattern for the shards that a file is one of, or lies in, and how often such files lie beside others; `None` where
+/// its name says nothing.
+fn shards_of(name: &str) -> Option<(String, u8)> {
     let mut folder = String::new();
     for part in name.split('/') {
         if let Some((ending, kind)) = FormatKind::ending_of(part) {
             let pattern = if ending == MDS_INDEX { "" } else { &format!("*{ending}") };
-            return Some((format!("{folder}{pattern}"), kind.is_often_beside()));
+            return Some((format!("{folder}{pattern}"), kind.lies_beside()));
         }
         folder.push_str(part);
         folder.push('/');
@@ -192,6 +192,7 @@ mod tests {
             ),
             (&["a.txt", "b.tar"], "*.tar`"),
             (&["a.txt"], "*.txt`"),
+            (&["00000.parquet", "00000.tar", "00000_stats.json"], "*.tar`"),
             (&["set/train/index.json", "set/train/shard.00000.mds.zstd"], "set/train/`"),
             (&["x/y.zarr/0/zarr.json"], "x/*.zarr`"),
             (&["a.md"], "in that folder: name another"),
