@@ -9,6 +9,8 @@ ARCHS ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 FUZZ_SECONDS ?= 300
 CARGO := cargo
+# What `headwater --version` says of programs that are kept.
+COMMIT = HEADWATER_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null)
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 # Without formats and object stores that a first run does not need; see docs/benchmarks/build.md.
 FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater
@@ -16,7 +18,7 @@ FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater
 .PHONY: run check test test-arm test-examples test-frameworks test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: system
-	$(CARGO) build --profile first --no-default-features --bin headwater
+	$(COMMIT) $(CARGO) build --profile first --no-default-features --bin headwater
 	mkdir -p out
 	$(FIRST) run --processes --workers 2 \
 	    --dataset 'photos=tests/data/photos/photos-{000000..000003}.tar' \
@@ -25,7 +27,7 @@ run: system
 
 # Only the program, with the features that it has where the whole workspace is built.
 build: system
-	$(CARGO) build --release --workspace --bins
+	$(COMMIT) $(CARGO) build --release --workspace --bins
 
 test: system
 	scripts/install-system.sh zeromq
@@ -137,7 +139,7 @@ lint: system
 # A manylinux wheel for each of ARCHS. The tests build one of their own, for this machine.
 wheel: system $(VENV)/wheel-ready
 	scripts/install-system.sh wheel
-	scripts/build-wheel.sh $(VENV) $(WHEELS) $(ARCHS)
+	$(COMMIT) scripts/build-wheel.sh $(VENV) $(WHEELS) $(ARCHS)
 
 # Wheels, program, images' context, chart, bill of materials and checksums, into out/release; see CONTRIBUTING.md.
 .PHONY: release

@@ -30,6 +30,7 @@ venv=${RELEASE_VENV:-.venv}
 read -ra archs <<<"${ARCHS:-x86_64 aarch64}"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 commit=$(git rev-parse HEAD)
+export HEADWATER_COMMIT=${commit:0:12}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export LC_ALL=C TZ=UTC
 umask 022

@@ -27,6 +27,7 @@ mod slurm;
 mod tasks;
 #[cfg(feature = "zeromq")]
 mod tenbin;
+mod version;
 
 #[cfg(test)]
 mod described;

@@ -4,8 +4,8 @@ usage: cost.py [--gpus 256] [--rate 210450] [--gpu-hour USD] [--core-hour USD] .
 
 Loaders that run inside the training processes have the cores of the GPU nodes and no others. Where these are too few, the
 GPUs wait. Headwater's tiers and the workers of tf.data service may be nodes of their own, any number of them. Rates of a
-core are those of docs/benchmarks, measured on one machine; prices, cores of a node and what a trainer needs of them are
-assumptions, printed with the table. Nothing is measured by this script.
+core are those of docs/benchmarks; prices, cores of a node and what a trainer needs of them are assumptions, printed with
+the table. Nothing is measured by this script.
 
 The model: cores for an image = 1 / rate of the recipe + 1 / rate of reading. Job's rate = the wanted rate, or the cores that
 are there / cores for an image. Hours of an epoch = images / job's rate. Cost = hours x (GPUs x price + rented cores x price).
@@ -19,14 +19,14 @@ import pathlib
 
 import drawing
 
-# Images/s of one core, recipe `dinov2`: docs/benchmarks/recipe.md, "Beside other libraries", one run on one machine.
-HEADWATER, TORCHVISION, DALI, ALBUMENTATIONS = 744.3, 37.4, 56.8, 184.4
-# Share of a worker's core that is left to the recipe in three tiers: docs/sizing.md.
-TIERS = 0.94
+# Images/s of one core, recipe `dinov2`: docs/benchmarks/recipe.md, "Compared with other libraries", one run on one machine.
+TORCHVISION, DALI, ALBUMENTATIONS = 44.4, 60.9, 220.1
+# The same of a worker in three tiers, in a first epoch, from 1.424 ms: docs/benchmarks/pipeline.md.
+HEADWATER = 702.0
 # Samples/s of one process that only reads: docs/benchmarks/storage.md, "Ways to samples". Others were not measured.
 WEBDATASET, STREAMING, DATASETS = 5010, 1030, 4280
 # What a worker's reads by gRPC take (core seconds a GB), and the receiver for each image: docs/sizing.md.
-MOVE_S_GB, RECEIVE_MS, PHOTO_GB = 0.51, 0.069, 115e-6
+MOVE_S_GB, RECEIVE_MS, PHOTO_GB = 0.51, 0.035, 115e-6
 
 # Images/s of one H200: docs/benchmarks/gpu.md, DALI in batches of 64, not tuned further.
 DALI_GPU = 2857
@@ -48,8 +48,8 @@ class Way:
 
 
 WAYS = [
-    Way("Headwater, nodes of its own", HEADWATER * TIERS, rents=True, stores=True),
-    Way("Headwater, on the GPU nodes", HEADWATER * TIERS),
+    Way("Headwater, nodes of its own", HEADWATER, rents=True, stores=True),
+    Way("Headwater, on the GPU nodes", HEADWATER),
     # tf.data's own rate is not measured: that of another library stands in for it.
     Way("tf.data service, if it is as fast as albumentations", ALBUMENTATIONS, rents=True),
     Way("tf.data service, if it is as fast as DALI on the CPU", DALI, rents=True),
@@ -81,7 +81,7 @@ def cost(way, options):
     else:
         rate = min(wanted, at_hand * options.busy / seconds)
     needed = rented or augmenting
-    if way.augment == HEADWATER * TIERS:
+    if way.augment == HEADWATER:
         needed += wanted * RECEIVE_MS / 1000 / options.busy
     hours = options.images / rate / 3600
     return {

@@ -102,6 +102,11 @@ impl Summary {
 impl Pipeline {
     /// Starts the tiers, with `augment.threads` threads, for rounds of `receiver.epochs` epochs.
     pub(crate) fn start(mut config: Config, shutdown: Shutdown, screen: &Screen) -> Result<Self> {
+        let sequences = config.recipe.recipe()?.sequences;
+        ensure!(
+            sequences.is_none_or(|sequences| sequences.lengths.len() == 1),
+            "the plain loop has samples of one length: give one of `sequence_lengths`"
+        );
         let threads = config.augment.threads();
         config.augment.threads = threads;
         let tiers = Processes::start(&config, 1, &shutdown, screen)?;

@@ -11,13 +11,14 @@ use crate::cmd::{
     augment, autoscale, bench, completions, config, datasets, doctor, host, local, man, monitor,
     plan, publish, receive, run, storage, trace,
 };
+use crate::version;
 
 /// Heading of the flags that every verb has.
 const GLOBAL: &str = "Global options";
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
 #[derive(Debug, Parser)]
-#[command(name = "headwater", version, about)]
+#[command(name = "headwater", version, long_version = version::long(), about)]
 pub(crate) struct Cli {
     /// Configuration file; `-` is standard input [default: $HEADWATER_CONFIG, ./headwater.toml]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]

@@ -67,6 +67,11 @@ impl Feed {
     ) -> Result<Fed> {
         let epochs = self.config.epochs;
         let batch_samples = u64::from(self.config.batch_samples);
+        // Batches of several lengths differ in their samples.
+        let (what, each) = match &self.recipe.sequences {
+            Some(sequences) if sequences.lengths.len() > 1 => ("batches", 1),
+            _ => ("images", batch_samples),
+        };
         let receiver = Receiver::open(self.config, self.recipe, &self.datasets)?;
         let security = &receiver.config().security;
         BatchView::serve(&receiver, &self.telemetry, security, tiers.metrics())?;
@@ -78,7 +83,7 @@ impl Feed {
                 pluralize(batch_samples, "sample")
             );
         }
-        let progress = screen.progress("images", steps * batch_samples);
+        let progress = screen.progress(what, steps * each);
         let started = Instant::now();
         let (mut done, mut taken, mut sheet) = (Vec::new(), 0, None);
         let mut waited = Duration::ZERO;
@@ -93,7 +98,7 @@ impl Feed {
                     sheet = Some(Sheet::draw(&batch, receiver.recipe(), self.sheet_samples)?);
                 }
                 tally.add(&batch)?;
-                taken += batch.len() as u64;
+                taken += if what == "images" { batch.len() as u64 } else { 1 };
                 progress.set(taken);
             }
             done.push(tally.epoch());

@@ -7,7 +7,7 @@ use clap::Args;
 use headwater_config::Config;
 use headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT;
 
-use super::model::{Hardware, Job, PLANNED_BUSY, Size, size};
+use super::model::{Hardware, Job, PLANNED_BUSY, Size, mean_batch, size};
 use super::rates::Photos;
 use super::rates::core_rate;
 
@@ -72,7 +72,9 @@ impl SizeFlags {
         self.check()?;
         let receiver = config.receiver_tier()?;
         let photos = Photos { bytes: self.photo_bytes, pixels: self.photo_pixels };
-        let per_step = f64::from(receiver.world_size) * f64::from(receiver.batch_samples);
+        let recipe = config.recipe.recipe()?;
+        let (batch_samples, _) = mean_batch(&recipe, receiver.world_size, receiver.batch_samples);
+        let per_step = f64::from(receiver.world_size) * batch_samples;
         let images_per_s = match (self.step_ms, self.rate) {
             (Some(step_ms), _) => per_step * 1000.0 / step_ms,
             (None, Some(rate)) => rate,
@@ -81,7 +83,8 @@ impl SizeFlags {
         let job = Job {
             ranks: receiver.world_size,
             ranks_per_node: self.ranks_per_node,
-            batch_samples: receiver.batch_samples,
+            batch_samples,
+            first_batch_samples: receiver.batch_samples,
             images_per_s,
             link: self.link.clone(),
             window_batches: receiver.window.window_batches,
@@ -106,7 +109,7 @@ impl SizeFlags {
             Some(_) => None,
             None => Some(core_rate(self.core_rate, self.bench.as_deref(), &name, photos)?),
         };
-        Ok(size((&name, &config.recipe.recipe()?), job, photos, hardware, core))
+        Ok(size((&name, &recipe), job, photos, hardware, core))
     }
 
     fn check(&self) -> Result<()> {

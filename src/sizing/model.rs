@@ -21,8 +21,10 @@ const PROCESS_BYTES: f64 = 256e6;
 pub(crate) struct Job {
     pub(crate) ranks: u32,
     pub(crate) ranks_per_node: u32,
-    /// Samples in a rank's batch.
-    pub(crate) batch_samples: u32,
+    /// Samples in a rank's batch, in the mean over the lengths of sequences, if there are several.
+    pub(crate) batch_samples: f64,
+    /// Those of a batch of the first length: `receiver.batch_samples`.
+    pub(crate) first_batch_samples: u32,
     /// Of all ranks together.
     pub(crate) images_per_s: f64,
     /// The link that batches go by: `tcp`, `rdma` or `shm`.
@@ -128,9 +130,8 @@ pub(crate) fn size(
     hardware: Hardware,
     core: Option<CoreRate>,
 ) -> Size {
-    let layout = Layout::largest(recipe, job.batch_samples);
-    let per_batch: u64 = layout.tensors().iter().map(|t| layout.tensor_region(t).len_bytes).sum();
-    let sample_bytes = per_batch as f64 / f64::from(job.batch_samples);
+    let layout = Layout::largest(recipe, job.first_batch_samples);
+    let sample_bytes = mean_batch(recipe, job.ranks, job.first_batch_samples).1 / job.batch_samples;
     let flow = Flow {
         job: &job,
         hardware: &hardware,
@@ -166,10 +167,36 @@ pub(crate) fn size(
         hardware,
         core,
         sample_bytes,
-        step_ms: 1000.0 * f64::from(job.ranks) * f64::from(job.batch_samples) / job.images_per_s,
+        step_ms: 1000.0 * f64::from(job.ranks) * job.batch_samples / job.images_per_s,
         tiers,
         job,
     }
+}
+
+/// Samples and bytes of a rank's batch. Where lengths of sequences are drawn, which are equally frequent, their mean; else the
+/// largest of the shapes that batches have.
+pub(super) fn mean_batch(recipe: &Recipe, ranks: u32, samples: u32) -> (f64, f64) {
+    let bytes = |layout: &Layout| -> u64 {
+        layout.tensors().iter().map(|tensor| layout.tensor_region(tensor).len_bytes).sum()
+    };
+    let Some(spec) = &recipe.sequences else {
+        return (samples.into(), bytes(&Layout::largest(recipe, samples)) as f64);
+    };
+    let all = |bucket: u32| {
+        let fits = f64::from(ranks) * f64::from(samples) * f64::from(spec.lengths[0]);
+        let fits = fits / f64::from(spec.lengths[bucket as usize]);
+        let divisor = f64::from(spec.batch_divisor);
+        let rounded =
+            if spec.lengths.len() == 1 { fits } else { (fits / divisor).floor() * divisor };
+        rounded / f64::from(ranks)
+    };
+    let mut mean = (0.0, 0.0);
+    for (of, bucket) in recipe.each_bucket().zip(0..) {
+        let samples = all(bucket);
+        mean.0 += samples / f64::from(recipe.buckets());
+        mean.1 += samples * bytes(&Layout::new(&of, 1)) as f64 / f64::from(recipe.buckets());
+    }
+    mean
 }
 
 /// Workers for `times` as many samples as `busy_workers` make now, which is the number of workers times the
@@ -310,7 +337,8 @@ mod tests {
         Job {
             ranks: 16,
             ranks_per_node: 8,
-            batch_samples: 50,
+            batch_samples: 50.0,
+            first_batch_samples: 50,
             images_per_s: 8000.0,
             link: "tcp".into(),
             window_batches: 4,
@@ -344,6 +372,22 @@ mod tests {
         assert!((value - wanted).abs() < 1e-3 * wanted.abs(), "{value} is not {wanted}");
     }
 
+    /// docs/naflex.md's example: batches of 32, 144, 72, 16 and 16 samples on one rank, which have 768 bf16 values a patch, 2
+    /// numbers for its place, a truth for its being there, and a label.
+    #[test]
+    fn lengths_that_are_drawn_count_by_their_means() {
+        let recipe = serde_json::json!({
+            "sequences": {"tensor": "patches", "patch_size": 16, "lengths": [576, 128, 256, 784, 1024], "batch_divisor": 8},
+            "tensors": [{"name": "patches", "dtype": "bf16", "height": 16, "width": 9216, "views": [{"crop": {"kind": "sequence"}}]}],
+        });
+        let recipe: Recipe = serde_json::from_value(recipe).unwrap();
+        let (samples, bytes) = mean_batch(&recipe, 1, 32);
+        near(samples, 56.0);
+        let patches = [32.0 * 576.0, 144.0 * 128.0, 72.0 * 256.0, 16.0 * 784.0, 16.0 * 1024.0];
+        let patches: f64 = patches.iter().sum();
+        near(bytes, (patches * (768.0 * 2.0 + 17.0) + 280.0 * 8.0) / 5.0);
+    }
+
     /// By hand: 16 ranks of 50 in 100 ms are 8000 images/s; 100 kB of each are 0.8 GB/s encoded;
     /// 522,240 values in bf16 and a label of 8 bytes are 1,044,488 bytes, 8.356 GB/s.
     #[test]
@@ -361,8 +405,8 @@ mod tests {
         assert_eq!((augment.nodes, augment.bound), (1, "one at least"));
         near(augment.out_gb_per_s, 8.3559);
         near(trainer.in_gb_per_s, 4.178);
-        // 4000 images/s take 0.069 ms each.
-        near(trainer.cores, 4.178 * 0.255 + 0.276);
+        // 4000 images/s take 0.035 ms each.
+        near(trainer.cores, 4.178 * 0.255 + 0.14);
         assert_eq!((trainer.nodes, size.short.len()), (2, 0));
     }
 

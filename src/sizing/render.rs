@@ -12,8 +12,8 @@ use super::model::{Sessions, Size, Tier};
 pub(crate) fn text(size: &Size) -> String {
     let (job, photos, hardware) = (&size.job, &size.photos, &size.hardware);
     let mut text = format!(
-        "{} ranks x {} samples in {:.1} ms: {} images/s, {:.0} a rank\n",
-        job.ranks,
+        "{} x {:.0} samples in {:.1} ms: {} images/s, {:.0} a rank\n",
+        pluralize(u64::from(job.ranks), "rank"),
         job.batch_samples,
         size.step_ms,
         thousands(job.images_per_s),

@@ -68,6 +68,7 @@ impl Dress {
             Self::preset("mixing", "supervised-timm", &["receiver.mixing={}"], String::new()),
             Self::preset("decoded-cache", "imagenet-train", &[], cache),
             Self::fields(),
+            Self::patches(),
         ];
         presets.chain(more).chain(Self::own_python(place)).collect()
     }
@@ -84,6 +85,21 @@ impl Dress {
         let settings = everything::settings();
         let shards = ("fields", "fields.tar");
         Self { name: "fields".to_owned(), settings, worker: everything::tokenizer(), shards }
+    }
+
+    /// Sequences of patches: batches of three lengths, and of three numbers of samples.
+    fn patches() -> Self {
+        let crop =
+            json!({"kind": "random_resized_sequence", "scale": [0.2, 1.0], "ratio": [0.8, 1.25]});
+        let tensors = json!([{"name": "patches", "dtype": "bf16", "patch_size": 8, "batch_divisor": 4,
+                              "sequence_lengths": [64, 32, 100],
+                              "views": [{"crop": crop, "ops": [{"op": "flip", "p": 0.5}]}]}]);
+        let settings = vec![
+            "recipe.preset=custom".to_owned(),
+            format!("recipe.tensors={}", everything::toml(&tensors)),
+        ];
+        let (worker, shards) = (String::new(), ("photos", "photos-*.tar"));
+        Self { name: "patches".to_owned(), settings, worker, shards }
     }
 
     /// Python functions in a view and in the one after it, and erasing; none without a Python that has numpy.

@@ -205,7 +205,9 @@ def test_compose_builds_what_the_containerfile_has():
     for name, service in compose().items():
         build = service["build"]
         assert (DEPLOY / build["context"]).resolve() == ROOT and build["target"] in targets, name
-        assert service["image"] == f"headwater-{build['target']}:0.1.0"
+        # Docker looks for a `Dockerfile` and a `.dockerignore`.
+        assert (ROOT / build["dockerfile"]).name == "Containerfile" and (ROOT / ".dockerignore").is_file()
+        assert service["image"] == f"headwater-{build['target']}:0.2.0"
         assert set(service.get("depends_on", [])) <= set(compose())
 
 

@@ -56,16 +56,16 @@ def test_links_and_images_follow_the_switches(flags, links, images):
     (config,) = of_kind(objects, "ConfigMap")
     assert tomllib.loads(config["data"]["receiver.toml"])["receiver"]["links"] == links
     used = [container(pod)["image"] for pod in of_component(objects, "augment") + of_component(objects, "trainer")]
-    assert used == [f"localhost/headwater-{name}:0.1.0" for name in images]
+    assert used == [f"localhost/headwater-{name}:0.2.0" for name in images]
 
 
 def test_workers_with_gpus_have_the_image_with_cuda():
     def images(*flags):
         return [container(pod)["image"].rpartition("/")[2] for pod in of_component(render("gpu", "1.37.0", *flags), "augment")]
 
-    assert images() == ["headwater-augment:0.1.0", "headwater-augment-cuda:0.1.0"]
-    assert images("--set", "rdma.enabled=true") == ["headwater-augment-rdma:0.1.0", "headwater-augment-cuda:0.1.0"]
-    assert images("--set", "augment.gpu.image=a/mine:1") == ["headwater-augment:0.1.0", "mine:1"]
+    assert images() == ["headwater-augment:0.2.0", "headwater-augment-cuda:0.2.0"]
+    assert images("--set", "rdma.enabled=true") == ["headwater-augment-rdma:0.2.0", "headwater-augment-cuda:0.2.0"]
+    assert images("--set", "augment.gpu.image=a/mine:1") == ["headwater-augment:0.2.0", "mine:1"]
 
 
 def test_a_worker_in_the_ranks_pod_serves_only_that_rank_through_a_folder_of_the_pod():
@@ -159,8 +159,8 @@ def test_a_rollout_goes_on_when_ranks_have_found_the_new_pod():
 def test_images_may_be_pinned():
     digest = "sha256:" + "0123456789abcdef" * 4
     objects = render("minimal", "1.37.0", "--set", f"image.digests.storage={digest},image.digests.augment-rdma={digest}")
-    assert container(of_component(objects, "storage")[0])["image"] == f"localhost/headwater-storage:0.1.0@{digest}"
-    assert container(of_component(objects, "augment")[0])["image"] == "localhost/headwater-augment:0.1.0"
+    assert container(of_component(objects, "storage")[0])["image"] == f"localhost/headwater-storage:0.2.0@{digest}"
+    assert container(of_component(objects, "augment")[0])["image"] == "localhost/headwater-augment:0.2.0"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_pods_carry_the_labels_that_select_them_and_their_own():
 def test_a_new_version_of_the_chart_changes_only_images_of_pods(later):
     before, after = ([pod for pod in pods(upgrade(chart))] for chart in (CHART, later))
     assert before != after
-    changed = yaml.safe_dump(after).replace(":next", ":0.1.0")
+    changed = yaml.safe_dump(after).replace(":next", ":0.2.0")
     # A Job that does not run begins with the new images, under another name.
     names = [of_kind(upgrade(chart), "Job")[0]["metadata"]["name"] for chart in (CHART, later)]
     assert changed.replace(names[1], names[0]) == yaml.safe_dump(before)

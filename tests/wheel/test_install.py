@@ -73,7 +73,8 @@ def test_a_wheel_is_all_that_a_first_batch_needs(visitor):
     visitor.types(f"pip install --disable-pip-version-check --no-index {wheel().name}")
 
     version = wheel().name.split("-")[1]
-    assert visitor.types("headwater --version").split() == ["headwater", version]
+    assert visitor.types("headwater -V").split() == ["headwater", version]
+    assert f"headwater {version}\ncommit: " in visitor.types("headwater --version")
     library = 'import headwater; print(headwater.__version__, headwater.Loader.__module__)'
     assert visitor.types(f'python -c "{library}"').split() == [version, "headwater"]
 

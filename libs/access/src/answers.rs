@@ -86,7 +86,7 @@ impl Answers {
     #[must_use]
     pub fn new(door: &'static str, bytes_max: u64, patience: Duration) -> Self {
         describe_metrics();
-        gauge!(UNREAD_MAX, "door" => door).set(bytes_max as f64);
+        gauge!(UNREAD_MAX, "listener" => door).set(bytes_max as f64);
         let unread = Arc::new(Unread { door, bytes_max, patience, table: Mutex::default() });
         tokio::spawn(watch(Arc::downgrade(&unread)));
         Self { unread }
@@ -231,13 +231,13 @@ impl Unread {
 
     fn cut(&self, standing: &ConnectionAuth, reason: &'static str) {
         if standing.expel(reason) {
-            counter!(CUT, "door" => self.door, "reason" => reason).increment(1);
+            counter!(CUT, "listener" => self.door, "reason" => reason).increment(1);
             tracing::warn!(peer = %standing.peer(), reason, "a caller is disconnected");
         }
     }
 
     fn report(&self, table: &Table) {
-        gauge!(UNREAD, "door" => self.door).set(table.bytes as f64);
+        gauge!(UNREAD, "listener" => self.door).set(table.bytes as f64);
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

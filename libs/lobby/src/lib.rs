@@ -18,9 +18,9 @@ use std::task::{Context, Poll};
 use metrics::{counter, gauge};
 use tokio::sync::oneshot;
 
-const WAITING: &str = "headwater_lobby_callers";
-const WAITING_MAX: &str = "headwater_lobby_callers_limit";
-const TURNED_OUT: &str = "headwater_lobby_turned_out_total";
+const WAITING: &str = "headwater_unauthenticated_callers";
+const WAITING_MAX: &str = "headwater_unauthenticated_callers_limit";
+const TURNED_OUT: &str = "headwater_unauthenticated_callers_dropped_total";
 
 /// The callers of one server that have shown nothing yet. Clones share it.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Lobby {
     pub fn new(door: &'static str, places: usize) -> Self {
         describe_metrics();
         let places = places.max(1);
-        gauge!(WAITING_MAX, "door" => door).set(places as f64);
+        gauge!(WAITING_MAX, "listener" => door).set(places as f64);
         Self { inner: Arc::new(Inner { door, places, callers: Mutex::default() }) }
     }
 
@@ -76,7 +76,7 @@ impl Lobby {
         let mut callers = self.inner.lock();
         if callers.inside.len() >= self.inner.places {
             callers.turn_one_out();
-            counter!(TURNED_OUT, "door" => self.inner.door).increment(1);
+            counter!(TURNED_OUT, "listener" => self.inner.door).increment(1);
         }
         let number = callers.entered;
         callers.entered += 1;
@@ -89,11 +89,14 @@ impl Lobby {
 
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {
-    metrics::describe_gauge!(WAITING, "Callers that have not identified themselves yet, by door");
-    metrics::describe_gauge!(WAITING_MAX, "Limit of such callers, by door");
+    metrics::describe_gauge!(
+        WAITING,
+        "Callers that have not identified themselves yet, by listener"
+    );
+    metrics::describe_gauge!(WAITING_MAX, "Limit of such callers, by listener");
     metrics::describe_counter!(
         TURNED_OUT,
-        "Callers without identification that were dropped for the next caller, by door"
+        "Callers without identification that were dropped for the next caller, by listener"
     );
 }
 
@@ -105,7 +108,7 @@ impl Inner {
     }
 
     fn report(&self, callers: &Callers) {
-        gauge!(WAITING, "door" => self.door).set(callers.inside.len() as f64);
+        gauge!(WAITING, "listener" => self.door).set(callers.inside.len() as f64);
     }
 }
 

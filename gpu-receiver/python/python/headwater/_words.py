@@ -43,6 +43,7 @@ _LAST = '`epoch_end=` is `"drop_last"` or `"short_last"`; no batch is filled up'
 _INDEX = "indices are found next to the shards, or made: leave it out"
 _STATE = "`loader.state_dict()` and `loader.load_state_dict(state)` are always there: leave it out"
 _NONE = "there is nothing to set here: leave it out"
+_DRAWN = "`datasets=[(name, weight), ..]` gives the weights, and the order follows from `seed=`: leave it out"
 _CREDENTIALS = "credentials come from the usual variables (docs/sources.md)"
 _TRACE = '`loader.trace("out.json")` records what each thread does (docs/traces.md)'
 
@@ -115,7 +116,7 @@ REFUSED: dict[str, str] = {
     "rename_files": _FIELDS,
     "empty_check": "a dataset without samples is an error: leave it out",
     "verbose": "the variable `HEADWATER_LOG=info` shows more log lines",
-    # LitData, and Mosaic Streaming.
+    # LitData.
     "input_dir": _FIRST,
     "cache_dir": _CACHE,
     "max_cache_size": _CACHE,
@@ -134,11 +135,29 @@ REFUSED: dict[str, str] = {
     "profile_skip_batches": _TRACE,
     "profile_dir": _TRACE,
     "profile_cprofile": _TRACE,
+    # Mosaic Streaming.
+    "streams": "`data={name: path, ..}` names several datasets, and `datasets=[(name, weight), ..]` their weights",
     "local": _FIRST,
     "remote": _FIRST,
     "shuffle_seed": "`seed=` is what all randomness follows from",
     "predownload": "`window_batches=` is how many batches are made in advance",
     "num_canonical_nodes": "the order does not depend on the number of nodes: leave it out",
+    "download_retry": "`storage.source_retry_ms` in headwater.toml is how long a request is tried again (docs/sources.md)",
+    "download_timeout": "`storage.source_timeout_ms` in headwater.toml is the time for one request (docs/sources.md)",
+    "validate_hash": "hashes in `index.json` are checked where a shard is unpacked (docs/formats.md): leave it out",
+    "keep_zip": "the cache keeps what was unpacked (docs/cache.md): leave it out",
+    "epoch_size": _EPOCH,
+    "cache_limit": _CACHE,
+    "sampling_method": _DRAWN,
+    "sampling_granularity": _DRAWN,
+    "partition_algo": _RANKS,
+    "shuffle_algo": f"{_MIXED}; 0 shuffles nothing",
+    "shuffle_block_size": f"{_MIXED}; 0 shuffles nothing",
+    "batching_method": "`order_groups=` says what may share a batch (docs/order.md)",
+    "allow_unsafe_types": "pickled columns are refused; `columns` of a dataset leaves them out (docs/formats.md)",
+    "replication": "`rank=` and `world_size=` are those of data parallelism: equal ranks get equal batches",
+    "stream_name": _NONE,
+    "stream_config": _NONE,
 }
 
 _DATALOADER = (
@@ -168,5 +187,12 @@ LOADERS: dict[str, tuple[str, ...]] = {
         *("force_override_state_dict", "transform", "num_canonical_nodes", "batch_decode", "item_shuffle_window"),
         *("window_direct_io", "batch_size", "num_workers", "profile_batches", "profile_skip_batches", "profile_dir"),
         *("profile_cprofile", "prefetch_factor", "collate_fn"),
+    ),
+    "Mosaic Streaming": (
+        *("streams", "remote", "local", "split", "download_retry", "download_timeout", "validate_hash", "keep_zip", "epoch_size"),
+        *("predownload", "cache_limit", "sampling_method", "sampling_granularity", "partition_algo", "num_canonical_nodes"),
+        *("batch_size", "shuffle", "shuffle_algo", "shuffle_seed", "shuffle_block_size", "batching_method", "allow_unsafe_types"),
+        # StreamingDataLoader has those of DataLoader in addition.
+        *("replication", "stream_name", "stream_config", "num_workers", "drop_last"),
     ),
 }

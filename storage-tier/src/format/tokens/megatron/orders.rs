@@ -1,8 +1,9 @@
 //! Orders of corpora, made when they are needed and kept while there is room.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_megatron_order::CorpusOrder;
 
@@ -12,12 +13,29 @@ use crate::StorageError;
 pub(super) const BYTES_MAX: usize = 4 << 30;
 
 /// Bytes of the orders that are kept, of all places.
-static KEPT: Budget = Budget { taken: AtomicUsize::new(0), most: BYTES_MAX };
+static KEPT: Budget = Budget { taken: AtomicUsize::new(0), most: BYTES_MAX, turn: Mutex::new(()) };
 
 #[derive(Debug)]
 struct Budget {
     taken: AtomicUsize,
     most: usize,
+    /// Whoever holds it may have an order that is not kept: one of them at a time, however large they are.
+    turn: Mutex<()>,
+}
+
+/// An order, and the turn of those that are not kept.
+#[derive(Debug)]
+pub(super) struct Borrowed {
+    order: Arc<CorpusOrder>,
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+impl Deref for Borrowed {
+    type Target = CorpusOrder;
+
+    fn deref(&self) -> &CorpusOrder {
+        &self.order
+    }
 }
 
 /// Orders by the numbers of their corpora. Whoever wants one that somebody makes waits for it.
@@ -30,9 +48,9 @@ pub(super) struct Orders {
     budget: &'static Budget,
 }
 
-/// The order of a corpus, if it is kept. Who holds its lock makes it.
+/// The order of a corpus, if it is kept, and the bytes that were taken for it. Who holds its lock makes it.
 #[derive(Debug, Default)]
-struct Kept(Option<Arc<CorpusOrder>>);
+struct Kept(Option<Arc<CorpusOrder>>, usize);
 
 // === impl Budget ===
 
@@ -40,7 +58,7 @@ impl Budget {
     /// Takes bytes, if there is room for them.
     fn take(&self, bytes: usize) -> bool {
         let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes <= self.most {
+        if before.saturating_add(bytes) <= self.most {
             return true;
         }
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
@@ -57,15 +75,16 @@ impl Default for Orders {
 }
 
 impl Orders {
-    /// The order of a corpus: the one that is kept, or what `make` gives.
+    /// The order of a corpus, which has `bytes`: the one that is kept, or what `make` gives.
     ///
     /// # Errors
     /// As `make`; the next one who wants it tries again.
     pub(super) fn of(
         &self,
         corpus: u32,
+        bytes: u64,
         make: impl FnOnce() -> Result<CorpusOrder, StorageError>,
-    ) -> Result<Arc<CorpusOrder>, StorageError> {
+    ) -> Result<Borrowed, StorageError> {
         let kept = {
             let mut all = self.of_corpora.lock().unwrap_or_else(PoisonError::into_inner);
             all.entry(corpus).or_default().clone()
@@ -73,13 +92,27 @@ impl Orders {
         // After a panic of whoever made it there is none.
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(order) = &kept.0 {
-            return Ok(order.clone());
+            return Ok(Borrowed { order: order.clone(), _turn: None });
         }
-        let order = Arc::new(make()?);
-        if self.budget.take(order.bytes()) {
-            kept.0 = Some(order.clone());
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if !self.budget.take(bytes) {
+            // Others of this corpus need not wait for it: they wait for their turn, too.
+            drop(kept);
+            let turn = self.budget.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(Borrowed { order: Arc::new(make()?), _turn: Some(turn) });
         }
-        Ok(order)
+        match make() {
+            Ok(order) => {
+                let order = Arc::new(order);
+                kept.0 = Some(order.clone());
+                kept.1 = bytes;
+                Ok(Borrowed { order, _turn: None })
+            }
+            Err(error) => {
+                self.budget.taken.fetch_sub(bytes, Ordering::Relaxed);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -88,8 +121,7 @@ impl Drop for Orders {
         let all = self.of_corpora.get_mut().unwrap_or_else(PoisonError::into_inner);
         for kept in all.values() {
             let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let bytes = kept.0.as_ref().map_or(0, |order| order.bytes());
-            self.budget.taken.fetch_sub(bytes, Ordering::Relaxed);
+            self.budget.taken.fetch_sub(kept.1, Ordering::Relaxed);
         }
     }
 }
@@ -114,16 +146,17 @@ mod tests {
 
     #[test]
     fn what_was_made_first_stays_and_its_room_is_free_with_its_place() {
-        static SMALL: Budget = Budget { taken: AtomicUsize::new(0), most: 1000 };
+        static SMALL: Budget =
+            Budget { taken: AtomicUsize::new(0), most: 1000, turn: Mutex::new(()) };
         let one = order().bytes();
         let places = [(); 2].map(|()| Orders { of_corpora: Mutex::default(), budget: &SMALL });
         let fit = SMALL.most / one;
         for corpus in 0..fit as u32 + 2 {
-            places[corpus as usize % 2].of(corpus, || Ok(order())).unwrap();
+            places[corpus as usize % 2].of(corpus, one as u64, || Ok(order())).unwrap();
         }
         assert_eq!(SMALL.taken.load(Ordering::Relaxed), fit * one);
         for corpus in 0..fit as u32 + 2 {
-            let is_kept = places[corpus as usize % 2].of(corpus, nothing).is_ok();
+            let is_kept = places[corpus as usize % 2].of(corpus, one as u64, nothing).is_ok();
             assert_eq!(is_kept, corpus < fit as u32, "{corpus}");
         }
         drop(places);
@@ -131,12 +164,34 @@ mod tests {
     }
 
     #[test]
+    fn orders_that_are_not_kept_are_there_one_at_a_time() {
+        static NONE: Budget = Budget { taken: AtomicUsize::new(0), most: 0, turn: Mutex::new(()) };
+        let orders = Orders { of_corpora: Mutex::default(), budget: &NONE };
+        let there = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for corpus in 0..8 {
+                let (orders, there) = (&orders, &there);
+                scope.spawn(move || {
+                    let order = orders.of(corpus % 4, u64::MAX, || {
+                        assert_eq!(there.fetch_add(1, Ordering::SeqCst), 0, "two of them");
+                        Ok(order())
+                    });
+                    thread::yield_now();
+                    there.fetch_sub(1, Ordering::SeqCst);
+                    drop(order);
+                });
+            }
+        });
+        assert_eq!(NONE.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn an_order_is_made_once_and_an_error_is_not_kept() {
         let orders = Orders::default();
-        assert!(orders.of(7, nothing).is_err());
-        let made = orders.of(7, || Ok(order())).unwrap();
-        let again = orders.of(7, nothing).unwrap();
-        assert!(Arc::ptr_eq(&made, &again));
+        assert!(orders.of(7, 1, nothing).is_err());
+        let made = orders.of(7, 1, || Ok(order())).unwrap();
+        let again = orders.of(7, 1, nothing).unwrap();
+        assert!(Arc::ptr_eq(&made.order, &again.order));
     }
 
     #[test]
@@ -150,7 +205,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     together.wait();
-                    orders.of(3, make).unwrap();
+                    orders.of(3, 1, make).unwrap();
                 });
             }
         });

@@ -31,7 +31,7 @@ impl BlendShard {
         let Corpora { listed, mixture, orders, seed, .. } = &*self.corpora;
         let (corpus, size) = (&listed.corpora[*number as usize], mixture.sizes()[*number as usize]);
         let make = || Ok(CorpusOrder::new(size, corpus.lengths(&self.place)?, *seed));
-        let order = orders.of(*number, make)?;
+        let order = orders.of(*number, size.order_bytes(), make)?;
         let object = corpus.open(&self.place)?;
         let token_bytes = corpus.token_bytes();
         let (mut ranges, mut ends) = (Vec::new(), Vec::new());
