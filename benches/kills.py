@@ -60,9 +60,10 @@ def rows(batch) -> list[str]:
 def train(kind: str, storage: str, worker: str, rank: int, world: int, log: str, checkpoint: str, steps: int):
     """One rank, until it is killed."""
     state = pathlib.Path(checkpoint) if checkpoint else None
+    begin = state and state.with_suffix(".begin")
     with open(log, "w") as file, opened(kind, storage, worker, rank, world) as loader:
-        if state and state.exists():
-            loader.load_state_dict(json.loads(state.read_text()))
+        if begin and begin.exists():
+            loader.load_state_dict(json.loads(begin.read_text()))
         taken = 0
         while True:
             for batch in loader:
@@ -109,6 +110,9 @@ def main():
     try:
         while len(seen) < wanted + 200:
             world = WORLDS[lives % len(WORLDS)]
+            # All ranks begin where the one before was, also those that start when the first has gone on.
+            if (folder / "state.json").exists():
+                (folder / "state.begin").write_text((folder / "state.json").read_text())
             logs = [folder / f"life-{lives}-{number}.log" for number in range(world)]
             ranks = [rank(number, world, log, str(folder / "state.json"), wanted) for number, log in enumerate(logs)]
             while not all(log.exists() and log.stat().st_size for log in logs):

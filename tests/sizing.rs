@@ -122,10 +122,7 @@ fn what_cannot_be_sized_is_refused_with_the_remedy() {
         (&["plan", "--size"][..], &["--step-ms", "--rate"][..]),
         (&["plan", "--size", "--rate", "0"][..], &["--rate is 0"][..]),
         (&["plan", "--size", "--rate", "9", "--busy", "2"][..], &["--busy is 2"][..]),
-        (
-            &["plan", "--size", "--rate", "9", "--recipe", "dinov3"][..],
-            &["`dinov3`", "--bench"][..],
-        ),
+        (&["plan", "--size", "--rate", "9", "--recipe", "ijepa"][..], &["`ijepa`", "--bench"][..]),
     ] {
         let output = plan(arguments);
         assert!(!output.status.success(), "{arguments:?}");

@@ -19,6 +19,7 @@ use headwater_core::{Backoff, Digest};
 use tokio::time::Instant;
 
 use crate::sessions::{Refusal, TRIES};
+use standpoint::Order;
 pub(crate) use standpoint::Standpoint;
 
 /// Time in which a receiver with sessions makes [`TRIES_IN_REST`] tries.
@@ -49,7 +50,7 @@ pub(crate) struct Subset {
     /// Workers that are held now, if as many live: `most`, or a multiple of it.
     width: usize,
     workers: Arc<[String]>,
-    order: Vec<u32>,
+    order: Order,
     /// The last try at each worker that failed.
     failed: BTreeMap<String, Failure>,
     /// Workers that a receiver without sessions asks at a time, since when, and how many of them have failed since.
@@ -81,11 +82,11 @@ impl Subset {
     pub(crate) fn new(standpoint: Standpoint, most: u32) -> Self {
         let (most, now) = (most as usize, Instant::now());
         Self {
+            order: standpoint.order(&[], most),
             standpoint,
             most,
             width: most,
             workers: [].into(),
-            order: Vec::new(),
             failed: BTreeMap::new(),
             reach: FIRST_ASKED,
             reach_since: now,
@@ -112,7 +113,7 @@ impl Subset {
     }
 
     fn in_order(&self) -> impl Iterator<Item = &String> {
-        self.order.iter().map(|&at| &self.workers[at as usize])
+        self.order.of(&self.workers)
     }
 
     /// With how many workers sessions would be held.
@@ -213,7 +214,7 @@ impl Subset {
             other.as_str() != address
                 && self.failed.get(*other).is_none_or(|f| f.rests_until <= now)
         });
-        let has_others = awake.count() >= self.width();
+        let has_others = awake.take(self.width()).count() >= self.width();
         let rests = has_others || (refusal != Refusal::Other && !is_alone);
         let before = self.failed.get(address).copied();
         let count = before.map_or(1, |failure| failure.count.saturating_add(1));

@@ -139,7 +139,7 @@ def test_the_program_runs_in_the_image_as_an_ordinary_user(images):
     said = inside(images.root("augment"), "/usr/bin/headwater", "--version")
     outside = subprocess.run([images.program, "--version"], capture_output=True, text=True)
     assert (said.returncode, said.stdout) == (0, outside.stdout), said.stderr
-    assert outside.stdout.split()[-1] == config(images.archive("augment"))["config"]["Labels"]["org.opencontainers.image.version"]
+    assert outside.stdout.split()[1] == config(images.archive("augment"))["config"]["Labels"]["org.opencontainers.image.version"]
     # Further than the version: what a container is started with.
     done = inside(images.root("augment"), "/usr/bin/headwater", "storage")
     assert "no dataset is configured" in done.stderr

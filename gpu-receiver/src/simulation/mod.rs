@@ -77,7 +77,7 @@ fn a_fleet_in_a_storm_delivers_every_step_once_and_in_order() {
 
 #[test]
 fn leases_of_a_batch_do_not_grow_with_the_fleet() {
-    let sizes: &[usize] = if is_full() { &[10, 100, 1000] } else { &[10, 60] };
+    let sizes: &[usize] = if is_full() { &[10, 100, 1000, 10_000] } else { &[10, 60] };
     let seed = seeds(1)[0];
     for &receivers in sizes {
         let outcome = replayable(&FleetConfig::of(seed, receivers, 30), Weather::Calm);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headwater_core::Digest;
-use headwater_core::rendezvous::rendezvous;
+use headwater_core::rendezvous::{owner, rendezvous};
 
 /// Time of a read of one part.
 const READ: Duration = Duration::from_millis(8);
@@ -32,8 +32,13 @@ impl Storage {
 
     /// Reads from the shard's first node that is there; `false` where none is.
     pub(super) async fn read(&self, shard: u32) -> bool {
-        let order = rendezvous(Digest::of(&shard.to_le_bytes()), &self.names);
-        for node in order {
+        let key = Digest::of(&shard.to_le_bytes());
+        let is_there = |node: usize| !self.away[node].load(Ordering::Relaxed);
+        if owner(key, &self.names).is_some_and(is_there) {
+            tokio::time::sleep(READ).await;
+            return true;
+        }
+        for node in rendezvous(key, &self.names) {
             if !self.away[node].load(Ordering::Relaxed) {
                 tokio::time::sleep(READ).await;
                 return true;

@@ -1,5 +1,7 @@
 //! The order in which a receiver prefers workers.
 
+use std::sync::OnceLock;
+
 use headwater_core::rendezvous::rendezvous;
 use headwater_core::{Digest, Digester};
 
@@ -12,21 +14,49 @@ pub(crate) struct Standpoint {
     pub(crate) world_size: u32,
 }
 
+/// Workers as indices into a list of them, those first that a rank prefers.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// Those of the rank's window.
+    near: Vec<u32>,
+    others: Vec<u32>,
+    key: Digest,
+    /// The others in the order in which they are preferred. Of tens of thousands, few receivers ever need one of them.
+    far: OnceLock<Vec<u32>>,
+}
+
+// === impl Order ===
+
+impl Order {
+    /// All of them, by the list that they are of.
+    pub(crate) fn of<'a>(&self, workers: &'a [String]) -> impl Iterator<Item = &'a String> {
+        let far = std::iter::once(()).flat_map(|()| self.far(workers));
+        self.near.iter().chain(far).map(|&at| &workers[at as usize])
+    }
+
+    fn far(&self, workers: &[String]) -> &[u32] {
+        self.far.get_or_init(|| {
+            let names: Vec<&str> =
+                self.others.iter().map(|&at| workers[at as usize].as_str()).collect();
+            rendezvous(self.key, &names).into_iter().map(|place| self.others[place]).collect()
+        })
+    }
+}
+
 // === impl Standpoint ===
 
 impl Standpoint {
-    /// All workers as indices into `workers`, those first that this rank prefers. It depends on the addresses only, not
-    /// on their order.
-    pub(crate) fn order(&self, workers: &[String], window: usize) -> Vec<u32> {
+    /// The order of all workers. It depends on the addresses only, not on their order.
+    pub(crate) fn order(&self, workers: &[String], window: usize) -> Order {
         let mut ring: Vec<(u64, u32)> =
             (0..).zip(workers).map(|(at, address)| (place(address), at)).collect();
         ring.sort_unstable_by_key(|&(place, at)| (place, &workers[at as usize]));
         let first = self.first(ring.len());
         ring.rotate_left(first);
-        let (near, far) = ring.split_at(window.min(ring.len()));
-        let names: Vec<&str> = far.iter().map(|&(_, at)| workers[at as usize].as_str()).collect();
-        let far = rendezvous(self.key(), &names).into_iter().map(|place| far[place].1);
-        near.iter().map(|&(_, at)| at).chain(far).collect()
+        let (near, others) = ring.split_at(window.min(ring.len()));
+        let numbers = |part: &[(u64, u32)]| part.iter().map(|&(_, at)| at).collect();
+        let (near, others) = (numbers(near), numbers(others));
+        Order { near, others, key: self.key(), far: OnceLock::new() }
     }
 
     /// Where the window begins on a ring of this number of workers.
@@ -69,7 +99,7 @@ mod tests {
     fn held(workers: &[String], world_size: u32) -> Vec<BTreeSet<&str>> {
         let of = |number| {
             let order = rank(number, world_size).order(workers, K);
-            order.iter().take(K).map(|&at| workers[at as usize].as_str()).collect()
+            order.of(workers).take(K).map(String::as_str).collect()
         };
         (0..world_size).map(of).collect()
     }
@@ -78,15 +108,12 @@ mod tests {
     fn every_worker_is_in_the_order_once_and_the_lists_own_order_does_not_matter() {
         let all = workers(100);
         let order = rank(3, 8).order(&all, K);
-        assert_eq!(order.iter().copied().collect::<BTreeSet<_>>().len(), 100);
+        assert_eq!(order.of(&all).collect::<BTreeSet<_>>().len(), 100);
         let turned: Vec<String> = all.iter().rev().cloned().collect();
         let other = rank(3, 8).order(&turned, K);
-        let names = |list: &[String], order: &[u32]| -> Vec<String> {
-            order.iter().map(|&at| list[at as usize].clone()).collect()
-        };
-        assert_eq!(names(&all, &order), names(&turned, &other));
-        assert!(rank(0, 1).order(&[], K).is_empty());
-        assert_eq!(rank(0, 1).order(&all[..2], K).len(), 2);
+        assert!(order.of(&all).eq(other.of(&turned)));
+        assert_eq!(rank(0, 1).order(&[], K).of(&[]).count(), 0);
+        assert_eq!(rank(0, 1).order(&all[..2], K).of(&all[..2]).count(), 2);
     }
 
     #[test]
@@ -119,17 +146,19 @@ mod tests {
     #[test]
     fn receivers_that_lose_the_same_workers_go_to_different_ones() {
         let all = workers(200);
-        let next: BTreeSet<u32> =
-            (0..20).map(|number| rank(number, 2000).order(&all, K)[K]).collect();
+        let orders: Vec<Order> = (0..20).map(|number| rank(number, 2000).order(&all, K)).collect();
+        let next: BTreeSet<_> = orders.iter().map(|order| order.of(&all).nth(K)).collect();
         assert!(next.len() >= 15, "{} of 20 go to different ones", next.len());
     }
 
     #[test]
     fn trials_of_one_stream_have_the_same_order_and_jobs_begin_elsewhere() {
         let all = workers(200);
-        assert_eq!(rank(0, 1).order(&all, K), rank(0, 1).order(&all, K));
+        let [one, other] = [(); 2].map(|()| rank(0, 1).order(&all, K));
+        assert!(one.of(&all).eq(other.of(&all)));
         let first = |stream| {
-            Standpoint { stream: Digest(stream), rank: 0, world_size: 1 }.order(&all, K)[0]
+            let standpoint = Standpoint { stream: Digest(stream), rank: 0, world_size: 1 };
+            standpoint.order(&all, K).of(&all).next().cloned()
         };
         assert!((0..40).map(first).collect::<BTreeSet<_>>().len() > 25);
     }
