@@ -41,7 +41,7 @@ soak: system
 	HEADWATER_SOAK=1 $(CARGO) test --test all -- gpu_run::
 	$(CARGO) test --test all -- --ignored cuda_link::
 
-# Control planes of up to 1,000 receivers and 2,000 workers, on virtual time in one thread;
+# Control planes of up to 10,000 receivers and 20,000 workers, which take 6 GB of memory, on virtual time in one thread;
 # HEADWATER_SIMULATION_SEED replays a seed.
 simulate: system
 	HEADWATER_SIMULATION=full $(CARGO) test --release -p headwater-receiver simulation -- --nocapture --test-threads=1
