@@ -113,7 +113,8 @@ impl Verb {
             // Whoever starts these two has looked into the hub already.
             Verb::Local(flags) => Task::new(|it, _| local::run(it.config, flags)),
             Verb::Host(flags) => Task::new(|it, _| host::run(&it.config, flags)),
-            Verb::Config(flags) => Task::new(|it, _| config::run(&it, flags)),
+            // Shows what those that serve have.
+            Verb::Config(flags) => Task::new(|it, _| config::run(&it, flags)).serves(),
             Verb::Completions(flags) => Task::bare(|| completions::run(flags, Cli::whole())),
             Verb::Man(flags) => Task::bare(|| man::run(flags, Cli::whole())),
         }
@@ -124,5 +125,6 @@ impl Verb {
 fn check_receiver(loaded: &Loaded) -> Result<()> {
     loaded.check_filters()?;
     loaded.check_rank()?.iter().for_each(|warning| tracing::warn!("{warning}"));
+    loaded.uneven_packs().iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(())
 }

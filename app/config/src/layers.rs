@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
+use headwater_core::pluralize;
 
 use crate::config::Config;
 use crate::dataset::HubNeed;
@@ -233,6 +234,25 @@ impl Loaded {
             Some(fault) => Err(ConfigError::Rank { fault }),
             None => Ok(self.launched.warning.as_deref()),
         }
+    }
+
+    /// A sentence for the log, where packs are dealt for steps of another size than those of this job.
+    #[must_use]
+    pub fn uneven_packs(&self) -> Option<String> {
+        let receiver = &self.config.receiver;
+        let (samples, ranks) = (receiver.batch_samples, receiver.world_size);
+        let job = u64::from(samples) * u64::from(ranks);
+        let mut dealt = self.config.dataset.iter().filter_map(|dataset| {
+            let batch = dataset.pack.as_ref()?.batch?;
+            (u64::from(batch) != job).then_some((&dataset.name, batch))
+        });
+        dealt.next().map(|(name, batch)| {
+            format!(
+                "dataset `{name}` deals packs to steps of {batch} (`pack.batch`), and a step of this job has {job}: \
+                 `receiver.batch_samples` = {samples} on each of {}; loads of ranks are not even",
+                pluralize(ranks, "rank")
+            )
+        })
     }
 
     /// Checks that filters are not only given where they leave out nothing: to a receiver of services that run elsewhere.

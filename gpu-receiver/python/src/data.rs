@@ -98,6 +98,21 @@ fn place(entry: &mut Map<String, Value>, shards: Value) -> Result<(), ConfigErro
 fn wrong(fault: String) -> ConfigError {
     ConfigError::Keyword(fault)
 }
+/// A sentence for the log where classes of several datasets have the same numbers and other names.
+pub(crate) fn shared_numbers(manifests: &[Arc<Manifest>]) -> Option<String> {
+    let mut known = manifests.iter().filter(|manifest| !manifest.classes().is_empty());
+    let first = known.next()?;
+    let other = known.find(|manifest| manifest.classes() != first.classes())?;
+    let mut names = first.classes().iter().zip(other.classes()).enumerate();
+    let (number, (one, another)) = names.find(|(_, (one, another))| one != another)?;
+    Some(format!(
+        "label {number} is `{one}` in dataset `{}` and `{another}` in `{}`: give both the same list, `classes = [..]` of \
+         the dataset, with all classes",
+        first.dataset(),
+        other.dataset()
+    ))
+}
+
 /// The classes that all datasets have.
 pub(crate) fn classes(manifests: &[Arc<Manifest>]) -> Option<Vec<String>> {
     let mut all = manifests.iter().map(|manifest| manifest.classes());

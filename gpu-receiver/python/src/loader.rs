@@ -155,8 +155,10 @@ impl Loader {
         telemetry::trace(py, &options.telemetry, rank, world_size)?;
         let trace_bytes_max = options.telemetry.trace_bytes_max;
         let opened = open(py, options, callbacks, progress)?;
+        let ambiguous: Vec<String> =
+            crate::data::shared_numbers(opened.receiver.manifests()).into_iter().collect();
         // What was opened ends there, too, if it cannot be shown.
-        detached(py, move |detached| {
+        let loader: PyResult<Self> = detached(py, move |detached| {
             telemetry::show_batches(detached, &opened.receiver, &shown, &security)?;
             telemetry::ready(detached);
             let mut pace = Pace::default();
@@ -166,7 +168,10 @@ impl Loader {
             Ok(Self {
                 shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max, launched)),
             })
-        })
+        });
+        let loader = loader?;
+        warn(py, &ambiguous)?;
+        Ok(loader)
     }
 
     /// An iteration over an epoch, which begins with its first batch. It then ends a running iteration, whose next call
@@ -279,7 +284,8 @@ impl Loader {
         py.import("headwater.sampling")?.getattr("Dataset")?.call1((samples,))
     }
 
-    /// Names of the classes by their numbers: of a folder of images, a table of labels or the hub's column `label`.
+    /// Names of the classes by their numbers: of a folder of images, a table of labels, the hub's column `label` or
+    /// `classes.json` beside tars.
     /// `None` where they are not known, or datasets have other ones.
     #[getter]
     fn classes(&self) -> Option<Vec<String>> {

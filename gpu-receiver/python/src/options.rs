@@ -152,7 +152,14 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         Host { config, scripts }
     });
     let changed = changed_preset(&loaded.config.recipe)?;
-    let warnings = loaded.warnings().iter().cloned().chain(warning).chain(changed).collect();
+    let warnings = loaded
+        .warnings()
+        .iter()
+        .cloned()
+        .chain(warning)
+        .chain(changed)
+        .chain(loaded.uneven_packs())
+        .collect();
     Ok(Options {
         host,
         warnings,

@@ -27,12 +27,11 @@ def opened(path, rank=0, world_size=1, **options):
         recipe={"preset": "custom", "fields": [field]},
         image_field="pack",
         label_field="",
-        batch_size=BATCH // world_size,
+        **{"batch_size": BATCH // world_size, **options},
         rank=rank,
         world_size=world_size,
         epochs=1,
         embedded="threads",
-        **options,
     )
 
 
@@ -192,3 +191,9 @@ def test_packs_of_another_format_are_refused(tmp_path):
 def test_several_shards_have_no_order_together(corpora, tmp_path):
     with pytest.raises(headwater.HeadwaterError, match="has 3: name all corpora in one list"):
         opened(str(tmp_path / "c{0..2}.bin"))
+
+
+def test_packs_that_are_dealt_for_other_steps_are_told_of(corpora):
+    path, _ = corpora
+    with pytest.warns(UserWarning, match=r"steps of 8 \(`pack.batch`\), and a step of this job has 16: .* 2 ranks"):
+        opened(path, rank=1, world_size=2, batch_size=8).close()

@@ -1,5 +1,5 @@
 //! A picture of what came out: a row for each sample, with all its views side by side, then its masks and
-//! depth. Boxes are drawn on the views that they follow; texts, such as captions, stand under the row.
+//! depth. Patches are put together again. Boxes are drawn on the views that they follow; texts, such as captions, stand under the row.
 //!
 //! Deliberately absent: where batches come from, and what becomes of the picture.
 #![deny(unsafe_code)]
@@ -8,6 +8,7 @@ mod boxes;
 mod captions;
 mod glyphs;
 mod levels;
+mod patches;
 
 use boxes::{Boxes, Drawn};
 use captions::Captions;
@@ -63,12 +64,18 @@ impl Sheet {
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
     pub fn draw<P: Pictured>(batch: &P, recipe: &Recipe, samples: usize) -> Result<Self, P::Error> {
-        let tensors: Vec<&TensorLayout> =
-            batch.layout().tensors().iter().filter(|tensor| is_picture(recipe, tensor)).collect();
+        let mut tensors = Vec::new();
+        for tensor in batch.layout().tensors() {
+            if let Some(sequences) = recipe.sequences_of(&tensor.name) {
+                tensors.extend(patches::picture(batch, recipe, sequences, tensor)?);
+            } else if is_picture(recipe, tensor) {
+                tensors.push(picture(batch, tensor)?);
+            }
+        }
         let batch_samples = batch.layout().samples() as usize;
         let samples = samples.min(batch_samples);
-        let tallest = tensors.iter().map(|tensor| sides(tensor)[0]).max().unwrap_or(0);
-        let columns = |tensor: &&TensorLayout| {
+        let tallest = tensors.iter().map(|(tensor, _)| sides(tensor)[0]).max().unwrap_or(0);
+        let columns = |(tensor, _): &(TensorLayout, Vec<u8>)| {
             let per_column = stacked(tensor, tallest);
             (tensor.views as usize).div_ceil(per_column) * (sides(tensor)[1] + GAP)
         };
@@ -78,10 +85,9 @@ impl Sheet {
         let height = if tensors.is_empty() { 0 } else { GAP + samples * row };
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
         let mut left = GAP;
-        for tensor in &tensors {
-            let fp8_scale_inv = batch.fp8_scale_inv(tensor).unwrap_or(1.0);
-            let scale = Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv };
-            let (tensor, bytes) = &picture(batch, tensor)?;
+        for drawn in &tensors {
+            let (tensor, bytes) = drawn;
+            let scale = Scale::of(recipe, batch.fp8_scale_inv(tensor));
             let [view_height, view_width] = sides(tensor);
             let per_column = stacked(tensor, tallest);
             let boxes = Boxes::of(batch, recipe, &tensor.name)?;
@@ -99,7 +105,7 @@ impl Sheet {
                     }
                 }
             }
-            left += columns(&tensor);
+            left += columns(drawn);
         }
         if !sheet.is_empty() {
             (0..samples)
@@ -239,6 +245,11 @@ fn sides(tensor: &TensorLayout) -> [usize; 2] {
 // === impl Scale ===
 
 impl Scale {
+    fn of(recipe: &Recipe, fp8_scale_inv: Option<f32>) -> Self {
+        let fp8_scale_inv = fp8_scale_inv.unwrap_or(1.0);
+        Self { mean: recipe.mean, std: recipe.std, fp8_scale_inv }
+    }
+
     fn grey(&self, dtype: Dtype, channel: usize, element: &[u8]) -> u8 {
         let value = match (dtype, element) {
             (Dtype::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f32(),

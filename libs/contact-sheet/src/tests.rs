@@ -119,6 +119,52 @@ fn a_recipe_with_texts_and_no_images_has_no_picture() {
 }
 
 #[test]
+fn patches_are_put_together_where_they_lay() {
+    let recipe = serde_json::json!({
+        "sequences": {"tensor": "patches", "patch_size": 2, "lengths": [6], "batch_divisor": 1},
+        "tensors": [{"name": "patches", "dtype": "u8", "height": 2, "width": 12, "views": [{"crop": {"kind": "sequence"}}]}],
+    });
+    let recipe: Recipe = serde_json::from_value(recipe).expect("a recipe");
+    // Two samples: two patches above one another, and three side by side. The rest of a row is not valid, whatever it says.
+    let places = [
+        [[0i64, 0], [1, 0], [5, 5], [0, 0], [0, 0], [0, 0]],
+        [[0, 0], [0, 1], [0, 2], [0, 0], [0, 0], [0, 0]],
+    ];
+    let valid = [[1u8, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]];
+    let level = |sample: u8, patch: u8, number: u8| 100 * sample + 12 * patch + number;
+    let patches = |sample| {
+        (0..6).flat_map(move |patch| (0..12).map(move |number| level(sample, patch, number)))
+    };
+    let tensors = [
+        ("patches".to_owned(), (0..2).flat_map(patches).collect()),
+        (
+            "patches_coord".to_owned(),
+            places.as_flattened().as_flattened().iter().flat_map(|at| at.to_le_bytes()).collect(),
+        ),
+        ("patches_valid".to_owned(), valid.concat()),
+    ];
+    let batch = Given { layout: Layout::new(&recipe, 2), tensors: tensors.into() };
+    let sheet = Sheet::draw(&batch, &recipe, 2).expect("on the host");
+    // Each as large as both together: two patches high and three wide.
+    assert_eq!((sheet.width(), sheet.height()), (GAP + 6 + GAP, GAP + 2 * (4 + GAP)));
+    for sample in 0..2u8 {
+        for (y, x) in (0..4).flat_map(|y| (0..6).map(move |x| (y, x))) {
+            let top = GAP + usize::from(sample) * sheet.row_pixels(2);
+            let found = &sheet.pixels[((top + y) * sheet.width + GAP + x) * 3..][..3];
+            let patch =
+                if sample == 0 { (x < 2).then_some(y / 2) } else { (y < 2).then_some(x / 2) };
+            let expected = match patch {
+                Some(patch) => std::array::from_fn(|channel| {
+                    level(sample, patch as u8, (y % 2 * 6 + x % 2 * 3 + channel) as u8)
+                }),
+                None => [PAPER; 3],
+            };
+            assert_eq!(found, expected, "{y}, {x} of {sample}");
+        }
+    }
+}
+
+#[test]
 fn elements_come_back_as_grey_levels() {
     let scale = Scale { mean: [0.5; 3], std: [0.25; 3], fp8_scale_inv: 0.5 };
     let normal = (200.0 / 255.0 - 0.5) / 0.25;

@@ -196,7 +196,11 @@ pub enum SamplerError {
     #[error(transparent)]
     List(#[from] Box<ListError>),
     /// A state does not fit the sampler.
-    #[error("the state differs from the configuration: {}", lines(.0))]
+    #[error(
+        "the state differs from the configuration: {}; give the configuration of the state, or name what may differ in \
+         `allow` (configuration: receiver.resume_allow)",
+        lines(.0)
+    )]
     Differs(Vec<Difference>),
     /// A state contradicts itself or is of another version.
     #[error("the state is not usable: {problem}")]

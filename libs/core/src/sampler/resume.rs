@@ -9,6 +9,7 @@ use super::mixer::{Mark, Mixer, TrackKey};
 use super::shape::next_epoch;
 use super::state::{DatasetState, Origin, STATE_VERSION, State};
 use super::terms::{Difference, Term};
+use crate::Digest;
 
 /// A state that was taken over.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,7 +192,8 @@ impl Sampler {
                 compare(Term::Weights, were, format!("datasets {are:?}"));
             }
         }
-        compare(Term::Recipe, debug(&state.recipe), debug(&here.recipe));
+        let identity = |digest: Option<Digest>| digest.map_or("none".to_owned(), |d| d.to_string());
+        compare(Term::Recipe, identity(state.recipe), identity(here.recipe));
         found
     }
 

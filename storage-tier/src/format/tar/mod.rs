@@ -121,6 +121,23 @@ impl Format for Tar {
         Ok(Opened::InPlace(shard))
     }
 
+    /// Those of `classes.json` in the shard's folder, which `headwater datasets pack` writes there.
+    fn classes(&self, place: &Place) -> Result<Vec<String>, StorageError> {
+        const BYTES_MAX: u64 = 1 << 20;
+        let beside = place.beside("classes.json");
+        let found = match beside.open_if_there() {
+            Ok(found) => found.filter(|object| object.bytes() <= BYTES_MAX),
+            Err(error) => {
+                // A server may refuse what is not there, and names are no samples.
+                tracing::warn!(%error, "names of classes cannot be read");
+                None
+            }
+        };
+        let Some(object) = found else { return Ok(Vec::new()) };
+        // Others may keep something else under that name.
+        Ok(serde_json::from_slice(&object.read(0..object.bytes())?).unwrap_or_default())
+    }
+
     /// Headers have checksums, and were checked when the shard was opened.
     fn verify(&self, _: &Place, _: u32, _: Digest) -> Result<Vec<Damage>, StorageError> {
         Ok(Vec::new())
