@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::detached::detached;
 use crate::errors::{ConfigError, StateError, raised};
@@ -117,10 +117,7 @@ impl Loader {
         let callbacks = callbacks(&options)?;
         let progress = Progress::take(&options)?;
         let following = Following::begin(&options)?;
-        let keywords = match given(&options)? {
-            Value::Object(keywords) => keywords,
-            _ => serde_json::Map::new(),
-        };
+        let keywords = given(&options)?.as_object().cloned().unwrap_or_default();
         let arguments = Arguments {
             data: data.as_ref().map(json::from_python).transpose()?,
             config,
@@ -155,8 +152,7 @@ impl Loader {
         telemetry::trace(py, &options.telemetry, rank, world_size)?;
         let trace_bytes_max = options.telemetry.trace_bytes_max;
         let opened = open(py, options, callbacks, progress)?;
-        let ambiguous: Vec<String> =
-            crate::data::shared_numbers(opened.receiver.manifests()).into_iter().collect();
+        let ambiguous = Vec::from_iter(crate::data::shared_numbers(opened.receiver.manifests()));
         // What was opened ends there, too, if it cannot be shown.
         let loader: PyResult<Self> = detached(py, move |detached| {
             telemetry::show_batches(detached, &opened.receiver, &shown, &security)?;
@@ -169,9 +165,7 @@ impl Loader {
                 shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max, launched)),
             })
         });
-        let loader = loader?;
-        warn(py, &ambiguous)?;
-        Ok(loader)
+        loader.and_then(|loader| warn(py, &ambiguous).map(|()| loader))
     }
 
     /// An iteration over an epoch, which begins with its first batch. It then ends a running iteration, whose next call
@@ -284,8 +278,7 @@ impl Loader {
         py.import("headwater.sampling")?.getattr("Dataset")?.call1((samples,))
     }
 
-    /// Names of the classes by their numbers: of a folder of images, a table of labels, the hub's column `label` or
-    /// `classes.json` beside tars.
+    /// Names of the classes by their numbers: of folders, a table, the hub's column `label`, `classes.json` beside tars.
     /// `None` where they are not known, or datasets have other ones.
     #[getter]
     fn classes(&self) -> Option<Vec<String>> {

@@ -6,7 +6,6 @@ import pty
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 
@@ -124,27 +123,6 @@ def test_images_without_labels_need_no_word_on_labels(folder, tmp_path):
         assert next(iter(loader)).labels.numpy().tolist() == [-1] * 4
     with pytest.raises(headwater.ConfigError, match="no sample of dataset `data` has a label `cls`"):
         load(tmp_path, embedded="threads", label_field="cls")
-
-
-def test_packed_shards_have_the_classes_of_their_folder(folder, tmp_path):
-    subprocess.run([program(), "datasets", "pack", str(folder), "--out", str(tmp_path / "packed")], check=True, capture_output=True)
-    with load(str(folder)) as of_folder, load(str(tmp_path / "packed" / "*.tar")) as of_shards:
-        assert of_shards.classes == of_folder.classes == sorted(path.name for path in folder.iterdir())
-    # Another file of that name says nothing.
-    (tmp_path / "packed" / "classes.json").write_text('{"cat": 0}')
-    with load(str(tmp_path / "packed" / "*.tar")) as loader:
-        assert loader.classes is None
-
-
-def test_classes_of_two_datasets_that_share_numbers_are_told_of(folder, tmp_path):
-    classes = sorted(path.name for path in folder.iterdir())
-    (tmp_path / "other").mkdir()
-    shutil.copytree(folder / classes[1], tmp_path / "other" / classes[1])
-    both = {"all": str(folder), "one": str(tmp_path / "other")}
-    with pytest.warns(UserWarning, match=f"label 0 is `{classes[0]}` in dataset `all` and `{classes[1]}` in `one`"):
-        loader = load(both)
-    assert loader.classes is None
-    loader.close()
 
 
 def test_images_are_named_one_by_one_or_by_a_glob(folder):
