@@ -10,7 +10,7 @@ SOAK_SECONDS ?= 1800
 FUZZ_SECONDS ?= 300
 CARGO := cargo
 # What `headwater --version` says of programs that are kept.
-COMMIT = HEADWATER_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null)
+COMMIT = HEADWATER_COMMIT=$$(git describe --always --dirty --abbrev=12 --exclude "*" 2>/dev/null)
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 # Without formats and object stores that a first run does not need; see docs/benchmarks/build.md.
 FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater

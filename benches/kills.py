@@ -97,6 +97,8 @@ def main():
     kind, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     wanted = int(sys.argv[3]) if len(sys.argv) > 3 else 10_000
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "state.json").exists():
+        sys.exit(f"{folder} has the state of another run: name an empty folder")
     (folder / "storage.toml").write_text("\n".join(source(kind, folder)) + "\n")
     storage, at = started(folder / "storage.log", "--config", str(folder / "storage.toml"), "storage", "--listen", "127.0.0.1:0",
                           "--index-dir", str(folder / "index"))
@@ -106,7 +108,7 @@ def main():
         arguments = [kind, at, worker_at, str(number), str(world), str(log), checkpoint, str(steps)]
         return subprocess.Popen([sys.executable, __file__, "rank", *arguments])
 
-    draw, lives, killed, seen, compared = random.Random(7), 0, 0, {}, 0
+    draw, lives, killed, seen, compared, ranks = random.Random(7), 0, 0, {}, 0, []
     try:
         while len(seen) < wanted + 200:
             world = WORLDS[lives % len(WORLDS)]
@@ -131,8 +133,11 @@ def main():
                 killed += 1
             for process in ranks:
                 process.wait()
-            for number, log in enumerate(logs):
-                for place, found in read(log).items():
+            taken = [read(log) for log in logs]
+            shared = min(max(of_rank) for of_rank in taken)
+            assert len({frozenset(place for place in of_rank if place <= shared) for of_rank in taken}) == 1, f"a rank of life {lives} left one out"
+            for number, (log, of_rank) in enumerate(zip(logs, taken)):
+                for place, found in of_rank.items():
                     seen.setdefault(place, []).append((number, world, found))
                 log.unlink()
             lives += 1
@@ -150,7 +155,7 @@ def main():
                 compared += 1
             assert got == rows_expected, f"not all ranks took {place}"
     finally:
-        for process in (worker, storage):
+        for process in (*ranks, worker, storage):
             process.kill()
     print(f"{kind}: {wanted:,} global batches, {lives} trainers of 1, 2, 4 and 8 ranks, {killed} ranks killed, {compared:,} batches of ranks compared, 0 differ")
 

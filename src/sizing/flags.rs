@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
 use headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT;
@@ -73,7 +73,10 @@ impl SizeFlags {
         let receiver = config.receiver_tier()?;
         let photos = Photos { bytes: self.photo_bytes, pixels: self.photo_pixels };
         let recipe = config.recipe.recipe()?;
-        let (batch_samples, _) = mean_batch(&recipe, receiver.world_size, receiver.batch_samples);
+        let mean = mean_batch(&recipe, receiver.world_size, receiver.batch_samples);
+        let (batch_samples, _) = mean.context(
+            "batches of a length of sequence have no sample: raise receiver.batch_samples, or lower `batch_divisor`",
+        )?;
         let per_step = f64::from(receiver.world_size) * batch_samples;
         let images_per_s = match (self.step_ms, self.rate) {
             (Some(step_ms), _) => per_step * 1000.0 / step_ms,

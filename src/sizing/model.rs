@@ -131,7 +131,8 @@ pub(crate) fn size(
     core: Option<CoreRate>,
 ) -> Size {
     let layout = Layout::largest(recipe, job.first_batch_samples);
-    let sample_bytes = mean_batch(recipe, job.ranks, job.first_batch_samples).1 / job.batch_samples;
+    let mean = mean_batch(recipe, job.ranks, job.first_batch_samples).unwrap_or_default();
+    let sample_bytes = mean.1 / job.batch_samples;
     let flow = Flow {
         job: &job,
         hardware: &hardware,
@@ -174,29 +175,25 @@ pub(crate) fn size(
 }
 
 /// Samples and bytes of a rank's batch. Where lengths of sequences are drawn, which are equally frequent, their mean; else the
-/// largest of the shapes that batches have.
-pub(super) fn mean_batch(recipe: &Recipe, ranks: u32, samples: u32) -> (f64, f64) {
+/// largest of the shapes that batches have. `None`: batches of a length would have no sample.
+pub(super) fn mean_batch(recipe: &Recipe, ranks: u32, samples: u32) -> Option<(f64, f64)> {
     let bytes = |layout: &Layout| -> u64 {
         layout.tensors().iter().map(|tensor| layout.tensor_region(tensor).len_bytes).sum()
     };
-    let Some(spec) = &recipe.sequences else {
-        return (samples.into(), bytes(&Layout::largest(recipe, samples)) as f64);
+    let Some(spec) = recipe.sequences.as_ref().filter(|spec| spec.lengths.len() > 1) else {
+        return Some((samples.into(), bytes(&Layout::largest(recipe, samples)) as f64));
     };
-    let all = |bucket: u32| {
-        let fits = f64::from(ranks) * f64::from(samples) * f64::from(spec.lengths[0]);
-        let fits = fits / f64::from(spec.lengths[bucket as usize]);
-        let divisor = f64::from(spec.batch_divisor);
-        let rounded =
-            if spec.lengths.len() == 1 { fits } else { (fits / divisor).floor() * divisor };
-        rounded / f64::from(ranks)
-    };
+    let batches = spec.sampled().batches(u64::from(ranks) * u64::from(samples));
     let mut mean = (0.0, 0.0);
-    for (of, bucket) in recipe.each_bucket().zip(0..) {
-        let samples = all(bucket);
-        mean.0 += samples / f64::from(recipe.buckets());
-        mean.1 += samples * bytes(&Layout::new(&of, 1)) as f64 / f64::from(recipe.buckets());
+    for (of, all) in recipe.each_bucket().zip(batches) {
+        let of_rank = all as f64 / f64::from(ranks);
+        mean.0 += of_rank / f64::from(recipe.buckets());
+        mean.1 += of_rank * bytes(&Layout::new(&of, 1)) as f64 / f64::from(recipe.buckets());
+        if all == 0 {
+            return None;
+        }
     }
-    mean
+    Some(mean)
 }
 
 /// Workers for `times` as many samples as `busy_workers` make now, which is the number of workers times the
@@ -381,11 +378,13 @@ mod tests {
             "tensors": [{"name": "patches", "dtype": "bf16", "height": 16, "width": 9216, "views": [{"crop": {"kind": "sequence"}}]}],
         });
         let recipe: Recipe = serde_json::from_value(recipe).unwrap();
-        let (samples, bytes) = mean_batch(&recipe, 1, 32);
+        let (samples, bytes) = mean_batch(&recipe, 1, 32).unwrap();
         near(samples, 56.0);
         let patches = [32.0 * 576.0, 144.0 * 128.0, 72.0 * 256.0, 16.0 * 784.0, 16.0 * 1024.0];
         let patches: f64 = patches.iter().sum();
         near(bytes, (patches * (768.0 * 2.0 + 17.0) + 280.0 * 8.0) / 5.0);
+        // Four samples of 576 patches are two of 1,024, and batches are multiples of eight.
+        assert_eq!(mean_batch(&recipe, 1, 4), None);
     }
 
     /// By hand: 16 ranks of 50 in 100 ms are 8000 images/s; 100 kB of each are 0.8 GB/s encoded;

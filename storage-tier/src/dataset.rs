@@ -17,6 +17,9 @@ use crate::kept::{KeptIndices, Positions};
 use crate::source::{Place, Sources};
 use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
 
+/// Folders of a dataset that are asked for the names of its classes: each may be a request to a distant store.
+const FOLDERS_MAX: usize = 64;
+
 /// One dataset as it is served.
 #[derive(Debug)]
 pub(crate) struct Dataset {
@@ -167,12 +170,14 @@ pub(crate) fn index_datasets(
     for (name, count) in found {
         let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
         let (mut of_files, mut in_order, mut classes, mut filters) = (true, true, Vec::new(), None);
+        let mut folders = HashSet::new();
         for ((from, filtering), (outlines, decided)) in places.by_ref().take(count) {
             filters = filtering;
             of_files &= from.format.is_of_files();
             in_order &= from.format.is_in_order();
-            // A folder is known by now; of files, which may be many and far, the first says it for all.
-            if classes.is_empty() || of_files {
+            // A folder is known by now; of files, which may be many and far, one says it for all in its folder.
+            let folder = from.place.path.parent().map(Path::to_owned);
+            if of_files || (folders.len() <= FOLDERS_MAX && folders.insert(folder)) {
                 classes.push(from.format.classes(&from.place)?);
             }
             let mut decided = decided.into_iter().map(Arc::new);
@@ -200,7 +205,9 @@ pub(crate) fn index_datasets(
         let manifest = Manifest::new(name, fields, entries)?;
         let manifest = if of_files { manifest.of_files() } else { manifest };
         let manifest = if in_order { manifest.in_order() } else { manifest };
-        let manifest = manifest.with_classes(shared(classes));
+        // Where not all folders were asked, nobody knows.
+        let classes = if folders.len() > FOLDERS_MAX { Vec::new() } else { shared(classes) };
+        let manifest = manifest.with_classes(classes);
         tracing::info!(
             dataset = manifest.dataset(),
             shards = manifest.shards().len(),

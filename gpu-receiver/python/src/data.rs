@@ -100,17 +100,19 @@ fn wrong(fault: String) -> ConfigError {
 }
 /// A sentence for the log where classes of several datasets have the same numbers and other names.
 pub(crate) fn shared_numbers(manifests: &[Arc<Manifest>]) -> Option<String> {
-    let mut known = manifests.iter().filter(|manifest| !manifest.classes().is_empty());
-    let first = known.next()?;
-    let other = known.find(|manifest| manifest.classes() != first.classes())?;
-    let mut names = first.classes().iter().zip(other.classes()).enumerate();
-    let (number, (one, another)) = names.find(|(_, (one, another))| one != another)?;
-    Some(format!(
-        "label {number} is `{one}` in dataset `{}` and `{another}` in `{}`: give both the same list, `classes = [..]` of \
-         the dataset, with all classes",
-        first.dataset(),
-        other.dataset()
-    ))
+    let most = manifests.iter().map(|manifest| manifest.classes().len()).max()?;
+    (0..most).find_map(|number| {
+        let mut named =
+            manifests.iter().filter_map(|manifest| Some((manifest, manifest.classes().get(number)?)));
+        let (first, one) = named.next()?;
+        let (other, another) = named.find(|(_, name)| *name != one)?;
+        Some(format!(
+            "label {number} is `{one}` in dataset `{}` and `{another}` in `{}`: give datasets of folders the same list \
+             `classes = [..]` with all classes, and pack shards by `headwater datasets pack --classes FILE`",
+            first.dataset(),
+            other.dataset()
+        ))
+    })
 }
 
 /// The classes that all datasets have.

@@ -1,11 +1,12 @@
 """Names of classes: of folders, of shards that were packed of them, and of several datasets."""
 
+import json
 import shutil
 import subprocess
 
 import headwater
 import pytest
-from conftest import SMALL, program
+from conftest import PHOTOS, SMALL, program
 from local_services import photos
 
 
@@ -37,3 +38,22 @@ def test_classes_of_two_datasets_that_share_numbers_are_told_of(folder, tmp_path
         loader = load(both)
     assert loader.classes is None
     loader.close()
+
+
+def packed(root, name, classes):
+    (root / name).mkdir()
+    shutil.copy(PHOTOS / "photos-000003.tar", root / name / f"{name}.tar")
+    (root / name / "classes.json").write_text(json.dumps(classes))
+    return str(root / name / "*.tar")
+
+
+def test_folders_of_shards_with_other_classes_have_none_together(tmp_path):
+    places = [packed(tmp_path, "a", ["cat", "dog"]), packed(tmp_path, "b", ["bird", "fish"])]
+    with headwater.Loader(places, recipe=SMALL, batch_size=4, embedded="threads") as loader:
+        assert loader.classes is None
+
+
+def test_a_conflict_is_found_behind_a_list_that_is_only_shorter(tmp_path):
+    data = {name: packed(tmp_path, name, classes) for name, classes in (("a", ["cat"]), ("b", ["cat", "dog"]), ("c", ["cat", "owl"]))}
+    with pytest.warns(UserWarning, match="label 1 is `dog` in dataset `b` and `owl` in `c`"):
+        load(data).close()

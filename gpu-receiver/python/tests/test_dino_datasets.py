@@ -108,7 +108,7 @@ def test_names_are_names_and_not_patterns(hub):
 
 
 def run(module, *arguments, **options):
-    environment = {**os.environ, "HEADWATER_BIN": program()}
+    environment = {**os.environ, "HEADWATER_PROGRAM": program()}
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, **options)
 

@@ -199,10 +199,11 @@ def test_tokens_follow_from_the_tokenizer_and_padding_that_ends_documents_is_non
 
 def test_a_large_vocabulary_has_tokens_of_32_bits(listed):
     large = Tokenizer()
-    large.vocab_size = 65_500
-    batches = opened(listed[0], eod=None, tokenizer=large)
-    assert batches.loader.recipe["fields"][0]["stored"] == "i32"
-    batches.close()
+    for size in (65_500, None):
+        large.vocab_size = size
+        batches = opened(listed[0], eod=None, tokenizer=large)
+        assert batches.loader.recipe["fields"][0]["stored"] == "i32"
+        batches.close()
 
 
 def test_an_unshuffled_order_needs_no_key_and_shuffle_block_shuffles(listed):

@@ -64,18 +64,20 @@ impl Sheet {
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
     pub fn draw<P: Pictured>(batch: &P, recipe: &Recipe, samples: usize) -> Result<Self, P::Error> {
+        let batch_samples = batch.layout().samples() as usize;
+        let samples = samples.min(batch_samples);
         let mut tensors = Vec::new();
         for tensor in batch.layout().tensors() {
             if let Some(sequences) = recipe.sequences_of(&tensor.name) {
-                tensors.extend(patches::picture(batch, recipe, sequences, tensor)?);
+                let drawn = patches::picture(batch, recipe, sequences, tensor, samples)?;
+                tensors.extend(drawn.map(|(tensor, bytes)| (tensor, bytes, samples)));
             } else if is_picture(recipe, tensor) {
-                tensors.push(picture(batch, tensor)?);
+                let (tensor, bytes) = picture(batch, tensor)?;
+                tensors.push((tensor, bytes, batch_samples));
             }
         }
-        let batch_samples = batch.layout().samples() as usize;
-        let samples = samples.min(batch_samples);
-        let tallest = tensors.iter().map(|(tensor, _)| sides(tensor)[0]).max().unwrap_or(0);
-        let columns = |(tensor, _): &(TensorLayout, Vec<u8>)| {
+        let tallest = tensors.iter().map(|(tensor, ..)| sides(tensor)[0]).max().unwrap_or(0);
+        let columns = |(tensor, ..): &(TensorLayout, Vec<u8>, usize)| {
             let per_column = stacked(tensor, tallest);
             (tensor.views as usize).div_ceil(per_column) * (sides(tensor)[1] + GAP)
         };
@@ -86,7 +88,7 @@ impl Sheet {
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
         let mut left = GAP;
         for drawn in &tensors {
-            let (tensor, bytes) = drawn;
+            let (tensor, bytes, of_view) = drawn;
             let scale = Scale::of(recipe, batch.fp8_scale_inv(tensor));
             let [view_height, view_width] = sides(tensor);
             let per_column = stacked(tensor, tallest);
@@ -96,7 +98,7 @@ impl Sheet {
                 let y = GAP + view % per_column * (view_height + GAP);
                 for sample in 0..samples {
                     // Crop-major: all samples of the first view, then of the next.
-                    let start = (view * batch_samples + sample) * tensor.row_bytes as usize;
+                    let start = (view * of_view + sample) * tensor.row_bytes as usize;
                     let pixels = &bytes[start..start + tensor.row_bytes as usize];
                     let (top, number) = (y + sample * row, view * batch_samples + sample);
                     sheet.place(x, top, tensor, pixels, &scale);

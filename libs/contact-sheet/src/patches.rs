@@ -8,13 +8,14 @@ use super::{PAPER, Pictured, Scale};
 /// Longest side of a picture. What lies beyond is not drawn.
 const SIDE_MAX: usize = 2048;
 
-/// The views of a tensor of sequences as those of an image tensor, all as large as the largest one; paper where a view has
-/// no patch. `None`: no view has one.
+/// The views of the first `samples` samples of a tensor of sequences as those of an image tensor, all as large as the largest
+/// one; paper where a view has no patch. `None`: no view has one.
 pub(super) fn picture<P: Pictured>(
     batch: &P,
     recipe: &Recipe,
     spec: &SequencesSpec,
     tensor: &TensorLayout,
+    samples: usize,
 ) -> Result<Option<(TensorLayout, Vec<u8>)>, P::Error> {
     let of = |name: &str| batch.layout().tensors().iter().find(|tensor| tensor.name == name);
     let (Some(coords), Some(valid)) = (of(&spec.coord_name()), of(&spec.valid_name())) else {
@@ -34,8 +35,11 @@ pub(super) fn picture<P: Pictured>(
                 .map(|at| at.iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte)))
         })
         .collect();
+    let batch_samples = batch.layout().samples() as usize;
     let drawn = |&(at, place): &(usize, &[usize; 2])| {
-        valid[at] != 0 && place.iter().all(|&number| number < SIDE_MAX / side)
+        at / length % batch_samples < samples
+            && valid[at] != 0
+            && place.iter().all(|&number| number < SIDE_MAX / side)
     };
     let patches: Vec<(usize, &[usize; 2])> = places.iter().enumerate().filter(drawn).collect();
     let most = |axis: usize| patches.iter().map(|(_, place)| place[axis] + 1).max();
@@ -44,10 +48,11 @@ pub(super) fn picture<P: Pictured>(
     let scale = Scale::of(recipe, batch.fp8_scale_inv(tensor));
     let element = tensor.dtype.size_bytes() as usize;
     let patch = side * side * 3 * element;
-    let rows = places.len() / length;
-    let mut pixels = vec![PAPER; rows * 3 * height * width];
+    let mut pixels = vec![PAPER; tensor.views as usize * samples * 3 * height * width];
     for (at, &[down, across]) in patches {
-        let row = &mut pixels[at / length * 3 * height * width..][..3 * height * width];
+        let (view, sample) = (at / length / batch_samples, at / length % batch_samples);
+        let row = (view * samples + sample) * 3 * height * width;
+        let row = &mut pixels[row..][..3 * height * width];
         // A patch lies by rows, columns and channels.
         for (number, value) in bytes[at * patch..][..patch].chunks_exact(element).enumerate() {
             let (pixel, channel) = (number / 3, number % 3);

@@ -29,10 +29,12 @@ def folders() -> list[str]:
 
 
 def become(*arguments: str) -> NoReturn:
-    """Goes on as the program `headwater` with these arguments."""
-    named = os.environ.get("HEADWATER_BIN")
-    places = [named] if named else [os.path.join(folder, "headwater") for folder in FOLDERS]
-    program = next((place for place in places if os.access(place, os.X_OK)), None)
+    """Goes on as the program `headwater` with these arguments: the one that a loader would start."""
+    named = os.environ.get("HEADWATER_PROGRAM")
+    on_path = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    places = [named] if named else [os.path.join(folder, "headwater") for folder in [*FOLDERS, *on_path]]
+    program = next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
     if program is None:
-        sys.exit(f"the program `headwater` is in none of {', '.join(places)}: install the package headwater anew")
+        looked = named or f"{', '.join(FOLDERS)}, PATH"
+        sys.exit(f"there is no program `headwater` in {looked}: install the package again, or name it in the variable HEADWATER_PROGRAM")
     os.execv(program, [program, *arguments])

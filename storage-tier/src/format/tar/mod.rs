@@ -125,17 +125,17 @@ impl Format for Tar {
     fn classes(&self, place: &Place) -> Result<Vec<String>, StorageError> {
         const BYTES_MAX: u64 = 1 << 20;
         let beside = place.beside("classes.json");
-        let found = match beside.open_if_there() {
-            Ok(found) => found.filter(|object| object.bytes() <= BYTES_MAX),
-            Err(error) => {
-                // A server may refuse what is not there, and names are no samples.
-                tracing::warn!(%error, "names of classes cannot be read");
-                None
-            }
-        };
-        let Some(object) = found else { return Ok(Vec::new()) };
+        let read = beside.open_if_there().and_then(|found| {
+            let found = found.filter(|object| object.bytes() <= BYTES_MAX);
+            found.map(|object| object.read(0..object.bytes())).transpose()
+        });
+        // A server may refuse what is not there, and names are no samples.
+        let bytes = read.unwrap_or_else(|error| {
+            tracing::warn!(%error, "names of classes cannot be read");
+            None
+        });
         // Others may keep something else under that name.
-        Ok(serde_json::from_slice(&object.read(0..object.bytes())?).unwrap_or_default())
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
     /// Headers have checksums, and were checked when the shard was opened.

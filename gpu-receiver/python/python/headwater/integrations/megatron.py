@@ -73,7 +73,7 @@ def gpt_loader(
         "field": _TEXT,
         "kind": "sequence",
         "length": sequence_length,
-        "stored": stored or ("i32" if getattr(tokenizer, "vocab_size", 0) >= 65500 else "u16"),
+        "stored": stored or _stored(tokenizer),
         **{key: value for key, value in (("eod", eod), ("pad", pad)) if value is not None},
         "reset_position_ids": reset_position_ids,
         "reset_attention_mask": reset_attention_mask,
@@ -113,6 +113,12 @@ def _id(tokenizer: Any, name: str) -> Optional[int]:
     except Exception:
         return None
     return found if found is None or found >= 0 else None
+
+
+def _stored(tokenizer: Any) -> str:
+    """The type of tokens as `DType.optimal_dtype` has it; a size that is not known counts as a large one."""
+    size = _id(tokenizer, "vocab_size")
+    return "u16" if tokenizer is None or (size is not None and size < 65500) else "i32"
 
 
 def _padding(tokenizer: Any, eod: Optional[int], pad: Optional[int]) -> Optional[int]:

@@ -52,6 +52,15 @@ pub(super) struct Orders {
 #[derive(Debug, Default)]
 struct Kept(Option<Arc<CorpusOrder>>, usize);
 
+/// Bytes of the budget, until dropped.
+struct Taken<'a>(&'a Budget, usize);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
 // === impl Budget ===
 
 impl Budget {
@@ -101,18 +110,12 @@ impl Orders {
             let turn = self.budget.turn.lock().unwrap_or_else(PoisonError::into_inner);
             return Ok(Borrowed { order: Arc::new(make()?), _turn: Some(turn) });
         }
-        match make() {
-            Ok(order) => {
-                let order = Arc::new(order);
-                kept.0 = Some(order.clone());
-                kept.1 = bytes;
-                Ok(Borrowed { order, _turn: None })
-            }
-            Err(error) => {
-                self.budget.taken.fetch_sub(bytes, Ordering::Relaxed);
-                Err(error)
-            }
-        }
+        // Given back with an error, and where `make` panics.
+        let taken = Taken(self.budget, bytes);
+        let order = Arc::new(make()?);
+        std::mem::forget(taken);
+        *kept = Kept(Some(order.clone()), bytes);
+        Ok(Borrowed { order, _turn: None })
     }
 }
 
@@ -189,6 +192,10 @@ mod tests {
     fn an_order_is_made_once_and_an_error_is_not_kept() {
         let orders = Orders::default();
         assert!(orders.of(7, 1, nothing).is_err());
+        let panics = || orders.of(7, BYTES_MAX as u64, || panic!("another corpus")).map(drop);
+        for _ in 0..2 {
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        }
         let made = orders.of(7, 1, || Ok(order())).unwrap();
         let again = orders.of(7, 1, nothing).unwrap();
         assert!(Arc::ptr_eq(&made.order, &again.order));

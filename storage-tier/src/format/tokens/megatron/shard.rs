@@ -31,8 +31,8 @@ impl BlendShard {
         let Corpora { listed, mixture, orders, seed, .. } = &*self.corpora;
         let (corpus, size) = (&listed.corpora[*number as usize], mixture.sizes()[*number as usize]);
         let make = || Ok(CorpusOrder::new(size, corpus.lengths(&self.place)?, *seed));
-        let order = orders.of(*number, size.order_bytes(), make)?;
         let object = corpus.open(&self.place)?;
+        let order = orders.of(*number, size.order_bytes(), make)?;
         let token_bytes = corpus.token_bytes();
         let (mut ranges, mut ends) = (Vec::new(), Vec::new());
         for &(_, sample) in samples {
@@ -43,6 +43,8 @@ impl BlendShard {
             }));
             ends.push(ranges.len());
         }
+        // Others may wait for its memory.
+        drop(order);
         let read = object.read_many(&ranges)?;
         object.check_unchanged()?;
         let mut begin = 0;
