@@ -109,8 +109,9 @@ def main():
         return subprocess.Popen([sys.executable, __file__, "rank", *arguments])
 
     draw, lives, killed, seen, compared, ranks = random.Random(7), 0, 0, {}, 0, []
+    whole_ones = 0
     try:
-        while len(seen) < wanted + 200:
+        while whole_ones < wanted:
             world = WORLDS[lives % len(WORLDS)]
             # All ranks begin where the one before was, also those that start when the first has gone on.
             if (folder / "state.json").exists():
@@ -140,6 +141,8 @@ def main():
                 for place, found in of_rank.items():
                     seen.setdefault(place, []).append((number, world, found))
                 log.unlink()
+            # Some ranks are ahead of the others.
+            whole_ones = sum(place <= shared for place in seen)
             lives += 1
         whole = folder / "whole.log"
         rank(0, 1, whole, "", wanted).wait()
