@@ -6,6 +6,7 @@ import pty
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 
