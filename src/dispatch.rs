@@ -39,7 +39,9 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         if !loaded.config.dataset.is_empty() {
             loaded.check_filters()?;
         }
-        println!("the configuration is usable; files and datasets that it names were not looked for");
+        println!(
+            "the configuration is usable; files and datasets that it names were not looked for"
+        );
         return Ok(());
     }
     if !task.serves && loaded.origin("telemetry.log") == FROM_DEFAULT {
