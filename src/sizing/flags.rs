@@ -73,11 +73,11 @@ impl SizeFlags {
         let receiver = config.receiver_tier()?;
         let photos = Photos { bytes: self.photo_bytes, pixels: self.photo_pixels };
         let recipe = config.recipe.recipe()?;
-        let mean = mean_batch(&recipe, receiver.world_size, receiver.batch_samples);
-        let (batch_samples, _) = mean.context(
+        let batch = mean_batch(&recipe, receiver.world_size, receiver.batch_samples);
+        let batch = batch.context(
             "batches of a length of sequence have no sample: raise receiver.batch_samples, or lower `batch_divisor`",
         )?;
-        let per_step = f64::from(receiver.world_size) * batch_samples;
+        let per_step = f64::from(receiver.world_size) * batch.batch_samples;
         let images_per_s = match (self.step_ms, self.rate) {
             (Some(step_ms), _) => per_step * 1000.0 / step_ms,
             (None, Some(rate)) => rate,
@@ -86,7 +86,7 @@ impl SizeFlags {
         let job = Job {
             ranks: receiver.world_size,
             ranks_per_node: self.ranks_per_node,
-            batch_samples,
+            batch,
             first_batch_samples: receiver.batch_samples,
             images_per_s,
             link: self.link.clone(),

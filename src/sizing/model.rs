@@ -21,8 +21,8 @@ const PROCESS_BYTES: f64 = 256e6;
 pub(crate) struct Job {
     pub(crate) ranks: u32,
     pub(crate) ranks_per_node: u32,
-    /// Samples in a rank's batch, in the mean over the lengths of sequences, if there are several.
-    pub(crate) batch_samples: f64,
+    #[serde(flatten)]
+    pub(crate) batch: MeanBatch,
     /// Those of a batch of the first length: `receiver.batch_samples`.
     pub(crate) first_batch_samples: u32,
     /// Of all ranks together.
@@ -41,6 +41,16 @@ pub(crate) struct Job {
     pub(crate) sessions_max: u32,
     /// Queue pairs of a session over `rdma`.
     pub(crate) queue_pairs: u32,
+}
+
+/// A rank's batch: the mean over the lengths of sequences, if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct MeanBatch {
+    /// Samples in it.
+    pub(crate) batch_samples: f64,
+    /// Bytes of its tensors, without padding.
+    #[serde(skip)]
+    pub(crate) bytes: f64,
 }
 
 /// What one node of each tier has.
@@ -131,8 +141,8 @@ pub(crate) fn size(
     core: Option<CoreRate>,
 ) -> Size {
     let layout = Layout::largest(recipe, job.first_batch_samples);
-    let mean = mean_batch(recipe, job.ranks, job.first_batch_samples).unwrap_or_default();
-    let sample_bytes = mean.1 / job.batch_samples;
+    let MeanBatch { batch_samples, bytes } = job.batch;
+    let sample_bytes = bytes / batch_samples;
     let flow = Flow {
         job: &job,
         hardware: &hardware,
@@ -168,30 +178,31 @@ pub(crate) fn size(
         hardware,
         core,
         sample_bytes,
-        step_ms: 1000.0 * f64::from(job.ranks) * job.batch_samples / job.images_per_s,
+        step_ms: 1000.0 * f64::from(job.ranks) * batch_samples / job.images_per_s,
         tiers,
         job,
     }
 }
 
-/// Samples and bytes of a rank's batch. Where lengths of sequences are drawn, which are equally frequent, their mean; else the
-/// largest of the shapes that batches have. `None`: batches of a length would have no sample.
-pub(super) fn mean_batch(recipe: &Recipe, ranks: u32, samples: u32) -> Option<(f64, f64)> {
+/// The batch of a rank. Where lengths of sequences are drawn, which are equally frequent, their mean; else the largest of the
+/// shapes that batches have. `None`: batches of a length would have no sample.
+pub(super) fn mean_batch(recipe: &Recipe, ranks: u32, samples: u32) -> Option<MeanBatch> {
     let bytes = |layout: &Layout| -> u64 {
         layout.tensors().iter().map(|tensor| layout.tensor_region(tensor).len_bytes).sum()
     };
     let Some(spec) = recipe.sequences.as_ref().filter(|spec| spec.lengths.len() > 1) else {
-        return Some((samples.into(), bytes(&Layout::largest(recipe, samples)) as f64));
+        let bytes = bytes(&Layout::largest(recipe, samples)) as f64;
+        return Some(MeanBatch { batch_samples: samples.into(), bytes });
     };
     let batches = spec.sampled().batches(u64::from(ranks) * u64::from(samples));
-    let mut mean = (0.0, 0.0);
+    let mut mean = MeanBatch { batch_samples: 0.0, bytes: 0.0 };
     for (of, all) in recipe.each_bucket().zip(batches) {
-        let of_rank = all as f64 / f64::from(ranks);
-        mean.0 += of_rank / f64::from(recipe.buckets());
-        mean.1 += of_rank * bytes(&Layout::new(&of, 1)) as f64 / f64::from(recipe.buckets());
         if all == 0 {
             return None;
         }
+        let share = all as f64 / f64::from(ranks) / f64::from(recipe.buckets());
+        mean.batch_samples += share;
+        mean.bytes += share * bytes(&Layout::new(&of, 1)) as f64;
     }
     Some(mean)
 }
@@ -334,7 +345,7 @@ mod tests {
         Job {
             ranks: 16,
             ranks_per_node: 8,
-            batch_samples: 50.0,
+            batch: mean_batch(&recipe(), 16, 50).unwrap(),
             first_batch_samples: 50,
             images_per_s: 8000.0,
             link: "tcp".into(),
@@ -358,8 +369,12 @@ mod tests {
         gpu_images_per_s: None,
     };
 
+    fn recipe() -> Recipe {
+        Recipe::preset("dinov2", Dtype::Bf16).unwrap()
+    }
+
     fn sized(job: Job, hardware: Hardware, rate: f64) -> Size {
-        let recipe = Recipe::preset("dinov2", Dtype::Bf16).unwrap();
+        let recipe = recipe();
         let core = CoreRate { images_per_s: rate, source: String::new() };
         let photos = Photos { bytes: 1e5, pixels: 187_500.0 };
         size(("dinov2", &recipe), job, photos, hardware, Some(core))
@@ -378,8 +393,8 @@ mod tests {
             "tensors": [{"name": "patches", "dtype": "bf16", "height": 16, "width": 9216, "views": [{"crop": {"kind": "sequence"}}]}],
         });
         let recipe: Recipe = serde_json::from_value(recipe).unwrap();
-        let (samples, bytes) = mean_batch(&recipe, 1, 32).unwrap();
-        near(samples, 56.0);
+        let MeanBatch { batch_samples, bytes } = mean_batch(&recipe, 1, 32).unwrap();
+        near(batch_samples, 56.0);
         let patches = [32.0 * 576.0, 144.0 * 128.0, 72.0 * 256.0, 16.0 * 784.0, 16.0 * 1024.0];
         let patches: f64 = patches.iter().sum();
         near(bytes, (patches * (768.0 * 2.0 + 17.0) + 280.0 * 8.0) / 5.0);

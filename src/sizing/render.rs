@@ -14,7 +14,7 @@ pub(crate) fn text(size: &Size) -> String {
     let mut text = format!(
         "{} x {:.0} samples in {:.1} ms: {} images/s, {:.0} a rank\n",
         pluralize(u64::from(job.ranks), "rank"),
-        job.batch_samples,
+        job.batch.batch_samples,
         size.step_ms,
         thousands(job.images_per_s),
         job.images_per_s / f64::from(job.ranks),

@@ -48,7 +48,8 @@ pub use error::StorageError;
 pub use filter::{FilterConfig, FilterKind};
 pub use find::{find_shards, listed};
 pub use format::{
-    DaliIndex, Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples,
+    CLASSES_FILE, DaliIndex, Damage, FormatKind, IdxForm, InspectedShard, SampleCount,
+    count_samples,
 };
 pub use fuzz_entry::fuzz_entry;
 pub use headwater_cache::CacheLevel;

@@ -34,12 +34,10 @@ impl Storage {
     pub(super) async fn read(&self, shard: u32) -> bool {
         let key = Digest::of(&shard.to_le_bytes());
         let is_there = |node: usize| !self.away[node].load(Ordering::Relaxed);
-        if owner(key, &self.names).is_some_and(is_there) {
-            tokio::time::sleep(READ).await;
-            return true;
-        }
-        for node in rendezvous(key, &self.names) {
-            if !self.away[node].load(Ordering::Relaxed) {
+        let first = owner(key, &self.names).filter(|node| is_there(*node));
+        // Hardly ever are all of a thousand nodes put in order.
+        for node in first.map_or_else(|| rendezvous(key, &self.names), |node| vec![node]) {
+            if is_there(node) {
                 tokio::time::sleep(READ).await;
                 return true;
             }

@@ -137,20 +137,6 @@ impl CorpusOrder {
         Self { size, lengths, documents, read_before, lie_before, shuffled }
     }
 
-    /// Bytes of memory that it takes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let shuffled = match &self.shuffled {
-            Shuffled::Narrow(numbers) => size_of_val(&numbers[..]),
-            Shuffled::Wide(numbers) => size_of_val(&numbers[..]),
-        };
-        let before = [&self.read_before[..], &self.lie_before[..]].map(size_of_val);
-        size_of_val(&self.lengths[..])
-            + size_of_val(&self.documents[..])
-            + before.iter().sum::<usize>()
-            + shuffled
-    }
-
     /// How many sequences there are.
     #[must_use]
     pub fn size(&self) -> &CorpusSize {

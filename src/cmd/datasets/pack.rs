@@ -6,15 +6,12 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
 use headwater_core::pluralize;
-use headwater_storage::SUMS_FILE;
+use headwater_storage::{CLASSES_FILE, SUMS_FILE};
 
 use crate::hub::{in_order, sum_line};
 use crate::pack::{Images, Limits, Staging, plan, write_shard};
 use crate::run::bytes;
 use crate::screen::Screen;
-
-/// Names of the classes, the place being the label.
-const CLASSES_FILE: &str = "classes.json";
 
 /// Flags of `datasets pack`.
 #[derive(Clone, Debug, Args)]

@@ -50,7 +50,7 @@ pub(crate) use npy::Npy;
 #[cfg(feature = "format-parquet")]
 pub(crate) use parquet::Parquet;
 pub(crate) use python::Python;
-pub use tar::{DaliIndex, IdxForm, InspectedShard, SampleCount, count_samples};
+pub use tar::{CLASSES_FILE, DaliIndex, IdxForm, InspectedShard, SampleCount, count_samples};
 pub(crate) use tar::{Tar, count_at};
 #[cfg(feature = "format-tfrecord")]
 pub(crate) use tfrecord::TfRecord;

@@ -30,11 +30,14 @@ def folders() -> list[str]:
 
 def become(*arguments: str) -> NoReturn:
     """Goes on as the program `headwater` with these arguments: the one that a loader would start."""
-    named = os.environ.get("HEADWATER_PROGRAM")
-    on_path = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    places = [named] if named else [os.path.join(folder, "headwater") for folder in [*FOLDERS, *on_path]]
-    program = next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
-    if program is None:
-        looked = named or f"{', '.join(FOLDERS)}, PATH"
+    # That module asks this one for the folders.
+    from ._native import program
+
+    path = program()
+    if path is None:
+        looked = f"{', '.join(FOLDERS)}, PATH"
         sys.exit(f"there is no program `headwater` in {looked}: install the package again, or name it in the variable HEADWATER_PROGRAM")
-    os.execv(program, [program, *arguments])
+    try:
+        os.execv(path, [path, *arguments])
+    except OSError as error:
+        sys.exit(f"cannot start `{path}`: {error}")

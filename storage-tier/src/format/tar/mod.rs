@@ -27,6 +27,9 @@ pub(crate) use count::count_at;
 pub use count::{SampleCount, count_samples};
 pub use inspect::{DaliIndex, IdxForm, InspectedShard};
 
+/// Names of the classes by their numbers, beside shards that `headwater datasets pack` wrote.
+pub const CLASSES_FILE: &str = "classes.json";
+
 /// Reads tars, and keeps their indices.
 #[derive(Debug)]
 pub(crate) struct Tar {
@@ -121,10 +124,10 @@ impl Format for Tar {
         Ok(Opened::InPlace(shard))
     }
 
-    /// Those of `classes.json` in the shard's folder, which `headwater datasets pack` writes there.
+    /// Those of the file in the shard's folder that `headwater datasets pack` writes there.
     fn classes(&self, place: &Place) -> Result<Vec<String>, StorageError> {
         const BYTES_MAX: u64 = 1 << 20;
-        let beside = place.beside("classes.json");
+        let beside = place.beside(CLASSES_FILE);
         let read = beside.open_if_there().and_then(|found| {
             let found = found.filter(|object| object.bytes() <= BYTES_MAX);
             found.map(|object| object.read(0..object.bytes())).transpose()

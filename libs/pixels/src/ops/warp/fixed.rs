@@ -39,7 +39,7 @@ pub(super) fn nearest_plane<T: Copy>(
     let first = |a: f64, b: f64, c: f64| c + a * 0.5 + b * 0.5;
     let [across, across_row, x, down, down_row, y] = *matrix;
     let (x, y) = (first(across, across_row, x), first(down, down_row, y));
-    let mut lines = to.chunks_exact_mut(width);
+    let lines = to.chunks_exact_mut(width);
     if is_near(matrix, extent) {
         let [across, across_row, _, down, down_row, _] = matrix.map(fixed);
         let within = |at: i64, side: usize| {
@@ -49,7 +49,7 @@ pub(super) fn nearest_plane<T: Copy>(
         write(
             plane,
             fill,
-            &mut lines,
+            lines,
             pixel,
             [fixed(x), fixed(y)],
             [across, down],
@@ -58,7 +58,7 @@ pub(super) fn nearest_plane<T: Copy>(
     } else {
         let within = |at: f64, side: usize| (at >= 0.0 && at < side as f64).then_some(at as usize);
         let pixel = |[x, y]: [f64; 2]| Some(within(y, height)? * width + within(x, width)?);
-        write(plane, fill, &mut lines, pixel, [x, y], [across, down], [across_row, down_row]);
+        write(plane, fill, lines, pixel, [x, y], [across, down], [across_row, down_row]);
     }
 }
 

@@ -151,7 +151,7 @@ mod tests {
     fn what_was_made_first_stays_and_its_room_is_free_with_its_place() {
         static SMALL: Budget =
             Budget { taken: AtomicUsize::new(0), most: 1000, turn: Mutex::new(()) };
-        let one = order().bytes();
+        let one = order().size().order_bytes() as usize;
         let places = [(); 2].map(|()| Orders { of_corpora: Mutex::default(), budget: &SMALL });
         let fit = SMALL.most / one;
         for corpus in 0..fit as u32 + 2 {
