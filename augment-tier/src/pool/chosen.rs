@@ -49,9 +49,9 @@ pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
     }?;
     tracing::info!(backend = started.backend.name(), "back end");
     let jpeg = Speeds::of(Simd::best());
-    let Choice { streams, lanes_from, speculates_from } = jpeg.choice;
+    let Choice { streams, lanes_from, speculates_from, windows_from } = jpeg.choice;
     let took = jpeg.took;
-    tracing::info!(streams, lanes_from, speculates_from, measured = %jpeg, ?took, "ways to decode JPEGs");
+    tracing::info!(streams, lanes_from, speculates_from, windows_from, measured = %jpeg, ?took, "ways to decode JPEGs");
     Ok(started)
 }
 

@@ -41,7 +41,11 @@ fn main() {
     };
     let mut decoder = Decoder::new(simd);
     // One that never falls into step.
-    let mut one = Decoder::new(simd).choosing(Choice { speculates_from: None, ..speeds.choice });
+    let mut one = Decoder::new(simd).choosing(Choice {
+        speculates_from: None,
+        windows_from: None,
+        ..speeds.choice
+    });
     let mut photos: Vec<Photo> = std::fs::read_dir(folder)
         .expect("a folder")
         .map(|entry| entry.expect("an entry of the folder").path())

@@ -22,11 +22,14 @@ pub(crate) fn pixels(bytes: &[u8]) {
     let mut judged = None;
     // Not what measures best: each run of a file is the same.
     let streams = 1 + usize::from(cut[0] % 4);
-    let choice = Choice { streams, lanes_from: Some(8), speculates_from: None };
-    // One of the decoders falls into step in images of any size.
+    let choice = Choice { streams, lanes_from: Some(8), speculates_from: None, windows_from: None };
+    // Some of the decoders fall into step in images of any size.
     let in_step = Choice { speculates_from: Some(0), ..choice };
+    let in_windows =
+        Choice { streams: 2 + usize::from(cut[0] % 3), windows_from: Some(0), ..choice };
     let decoders = Simd::available().iter().map(|simd| Decoder::new(*simd).choosing(choice));
-    for mut decoder in decoders.chain([Decoder::new(Simd::best()).choosing(in_step)]) {
+    let guessing = [in_step, in_windows].map(|choice| Decoder::new(Simd::best()).choosing(choice));
+    for mut decoder in decoders.chain(guessing) {
         let Ok(image) = decoder.read(file) else { return };
         let (width, height) = (image.width() as usize, image.height() as usize);
         if width * height > PIXELS_MAX {

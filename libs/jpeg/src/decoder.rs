@@ -129,7 +129,6 @@ impl Decoder {
         let mcus = frame.mcus_across() * frame.mcus_down();
         self.stream.fill(self.simd, &file[frame.scan..], frame.restarts())?;
         self.segments.clear();
-        self.places.clear();
         let bits = self.stream.bits();
         let has_restarts = frame.restart_interval > 0;
         let record = request.record && request.entries.is_none() && !has_restarts;
@@ -148,7 +147,6 @@ impl Decoder {
         }
         if request.entries.is_none()
             && !has_restarts
-            && self.speculates(frame, to)
             && let Ok(entries) = self.speculate(frame, Some(wanted), to, record)
         {
             let painter = self.planes.painter(self.simd, frame, wanted);
@@ -157,6 +155,7 @@ impl Decoder {
             let (way, whole) = (Way::Speculative, to == mcus);
             return Ok(Decoded { way, whole, entries });
         }
+        self.places.clear();
         let whole = to == mcus && self.segments[0].mcu == 0;
         #[cfg(target_arch = "x86_64")]
         let lanes = self.lanes();
@@ -228,9 +227,7 @@ impl Image<'_> {
             // Its restart markers are entries.
             return Ok(Entries::choose(&[], 0));
         }
-        if decoder.speculates(&frame, mcus)
-            && let Ok(Some(entries)) = decoder.speculate(&frame, None, mcus, true)
-        {
+        if let Ok(Some(entries)) = decoder.speculate(&frame, None, mcus, true) {
             return Ok(entries);
         }
         let Decoder { simd, stream, lookups, one, places, .. } = decoder;

@@ -168,15 +168,12 @@ impl Values {
     }
 }
 
-/// Makes a table of turns for interleaved streams: as [`Values`], but with one more than the run, and with
-/// [`ENDS_BLOCK`] beside the bits of a code that ends a block, which puts a zero on its next place.
+/// Makes a table of turns for interleaved streams: as [`Values`], but with [`ENDS_BLOCK`] beside the bits of a code that
+/// ends a block, which puts a zero on its next place.
 pub(crate) fn set_turns(values: &Values, turns: &mut [u32; LOOKUP_LEN]) {
     for (turn, &entry) in turns.iter_mut().zip(values.entries.iter()) {
-        *turn = match entry >> 8 & 255 {
-            END_OF_BLOCK => entry & 63 | ENDS_BLOCK | 1 << 8,
-            LONG_VALUE | LONG_CODE => entry,
-            _ => entry + (1 << 8),
-        };
+        let ends = entry >> 8 & 255 == END_OF_BLOCK;
+        *turn = if ends { entry & 63 | ENDS_BLOCK } else { entry };
     }
 }
 

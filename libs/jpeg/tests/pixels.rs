@@ -44,7 +44,7 @@ fn decoders() -> impl Iterator<Item = (Decoder, String)> {
     let choices = [(1, None), (2, None), (3, None), (4, None), (1, Some(2)), (1, Some(8))];
     Simd::available().iter().flat_map(move |simd| {
         choices.map(|(streams, lanes_from)| {
-            let choice = Choice { streams, lanes_from, speculates_from: None };
+            let choice = Choice { streams, lanes_from, speculates_from: None, windows_from: None };
             (Decoder::new(*simd).choosing(choice), format!("{} and {choice:?}", simd.name()))
         })
     })

@@ -26,29 +26,43 @@ fn found(
     Ok((pixels, decoded.way, decoded.entries))
 }
 
-/// One that falls into step wherever it can, and one that never tries.
-fn pair() -> [Decoder; 2] {
-    [Some(0), None].map(speculating_from)
-}
-
-/// One that falls into step in images of `speculates_from` MCUs and more, whatever measures best
-/// here.
-fn speculating_from(speculates_from: Option<u32>) -> Decoder {
-    let choice = Choice { streams: 1, lanes_from: Some(8), speculates_from };
+/// Falls into step in images of `from` MCUs and more, by the streams of scalar code or, with one, in the lanes of vectors,
+/// whatever measures best here.
+fn decoder(streams: usize, from: Option<u32>) -> Decoder {
+    let [in_lanes, in_windows] = [streams == 1, streams > 1].map(|is| from.filter(|_| is));
+    let choice = Choice {
+        streams,
+        lanes_from: Some(8),
+        speculates_from: in_lanes,
+        windows_from: in_windows,
+    };
     Decoder::new(Simd::best()).choosing(choice)
 }
 
-fn can() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if let Simd::Avx512(proof) = Simd::best() {
-        return proof.vbmi2().is_some();
-    }
-    false
+/// One that never tries.
+fn one() -> Decoder {
+    decoder(1, None)
+}
+
+/// Numbers of streams, each with whether its decoder can fall into step here.
+fn all_streams() -> impl Iterator<Item = (usize, bool)> {
+    let in_lanes = match Simd::best() {
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx512(proof) => proof.vbmi2().is_some(),
+        _ => false,
+    };
+    [(1, in_lanes)].into_iter().chain((2..=4).map(|streams| (streams, Simd::best() != Simd::Plain)))
 }
 
 #[test]
 fn all_images_have_the_pixels_of_one_stream() {
-    let [mut decoder, mut one] = pair();
+    for (streams, can) in all_streams() {
+        images_have_the_pixels_of_one_stream(streams, can);
+    }
+}
+
+fn images_have_the_pixels_of_one_stream(streams: usize, can: bool) {
+    let (mut decoder, mut one) = (decoder(streams, Some(0)), one());
     let mut in_step = 0;
     for Made { name, file } in files() {
         let (expected, way, _) = found(&mut one, &file, None, true).unwrap();
@@ -69,14 +83,16 @@ fn all_images_have_the_pixels_of_one_stream() {
         let (pixels, _, _) = found(&mut one, &file, Some(&unproven), false).unwrap();
         assert!(pixels == expected, "{name} from its entries, proven anew");
     }
-    assert!(in_step > 100 || !can(), "{in_step}");
+    assert!(in_step > 100 || !can, "{in_step}");
 }
 
 #[test]
 fn only_images_of_the_chosen_size_fall_into_step() {
-    let mut decoder = speculating_from(Some(1024));
-    let large = if can() { Way::Speculative } else { Way::One };
-    for subsampling in SUBSAMPLINGS {
+    for ((streams, can), subsampling) in
+        all_streams().flat_map(|streams| SUBSAMPLINGS.map(|subsampling| (streams, subsampling)))
+    {
+        let mut decoder = decoder(streams, Some(1024));
+        let large = if can { Way::Speculative } else { Way::One };
         for (size, expected) in [((800, 600), large), ((60, 50), Way::One)] {
             let Made { name, file } = made(size, subsampling, 85, true);
             for record in [false, true] {
@@ -90,14 +106,18 @@ fn only_images_of_the_chosen_size_fall_into_step() {
 }
 
 #[test]
-fn windows_fall_into_step_where_they_need_half_of_the_bits() {
-    let [mut decoder, _] = pair();
+fn windows_fall_into_step_where_lanes_need_half_of_the_bits() {
     let (width, height) = (800, 600);
-    for subsampling in SUBSAMPLINGS {
+    for ((streams, can), subsampling) in
+        all_streams().flat_map(|streams| SUBSAMPLINGS.map(|subsampling| (streams, subsampling)))
+    {
+        let mut decoder = decoder(streams, Some(0));
         let Made { name, file } = made((width, height), subsampling, 85, false);
         let expected = judge(&file).unwrap().pixels;
-        let speculative = if can() { Way::Speculative } else { Way::One };
-        for (top, rows, expected_way) in [(0, 40, Way::One), (300, 200, speculative)] {
+        let speculative = if can { Way::Speculative } else { Way::One };
+        // Streams look at no more than is wanted.
+        let few = if streams > 1 { speculative } else { Way::One };
+        for (top, rows, expected_way) in [(0, 40, few), (300, 200, speculative)] {
             let window = Window { left: 99, top, width: 300, height: rows };
             let mut pixels = vec![1; 3 * 300 * rows];
             let output = Output::Rgb { pixels: &mut pixels, stride: 3 * 300 };
@@ -115,18 +135,27 @@ fn windows_fall_into_step_where_they_need_half_of_the_bits() {
 #[test]
 fn the_fuzzers_files_fall_into_step() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/pixels");
-    let [mut decoder, _] = pair();
-    for sampling in ["420", "422", "444"] {
+    let samplings = ["420", "422", "444"];
+    for ((streams, can), sampling) in
+        all_streams().flat_map(|streams| samplings.map(|sampling| (streams, sampling)))
+    {
+        let mut decoder = decoder(streams, Some(0));
         let file = &fs::read(folder.join(format!("steps_{sampling}"))).expect("a file")[5..];
         let (pixels, way, _) = found(&mut decoder, file, None, true).unwrap();
         assert!(pixels == judge(file).unwrap().pixels, "{sampling}");
-        assert!(way == Way::Speculative || !can(), "{sampling} by {way:?}");
+        assert!(way == Way::Speculative || !can, "{sampling} by {way:?}");
     }
 }
 
 #[test]
 fn damaged_images_have_the_pixels_or_the_doubt_of_one_stream() {
-    let [mut decoder, mut one] = pair();
+    for (streams, can) in all_streams() {
+        damaged_images_have_those_of_one_stream(streams, can);
+    }
+}
+
+fn damaged_images_have_those_of_one_stream(streams: usize, can: bool) {
+    let (mut decoder, mut one) = (decoder(streams, Some(0)), one());
     let (mut doubts, mut in_step) = (0, 0);
     for subsampling in SUBSAMPLINGS {
         for (size, quality) in [((320, 240), 60), ((90, 70), 90)] {
@@ -149,7 +178,7 @@ fn damaged_images_have_the_pixels_or_the_doubt_of_one_stream() {
             }
         }
     }
-    assert!(doubts > 200 && (in_step > 200 || !can()), "{doubts} doubts, {in_step} in step");
+    assert!(doubts > 200 && (in_step > 200 || !can), "{doubts} doubts, {in_step} in step");
 }
 
 /// A gray image, `side` by `side`. Codes have 1, 2, 3 .. bits: DC differences of 0 to 7 bits, and as AC symbols those of
@@ -181,8 +210,7 @@ fn periodic(side: u16, ac: &[u8], bits: &str) -> Vec<u8> {
 }
 
 #[test]
-fn images_that_never_fall_into_step_are_decoded_as_one_stream() {
-    let [mut decoder, mut one] = pair();
+fn images_that_never_fall_into_step_have_the_pixels_of_one_stream() {
     let mut ways = std::collections::HashSet::new();
     // The DC difference is none. Then comes the end of the block, with or without a coefficient before it.
     for (ac, bits) in
@@ -191,10 +219,13 @@ fn images_that_never_fall_into_step_are_decoded_as_one_stream() {
         for side in [72, 264, 1000] {
             let file = periodic(side, ac, bits);
             let expected = judge(&file).unwrap().pixels;
-            let (pixels, way, _) = found(&mut decoder, &file, None, true).unwrap();
-            assert!(pixels == expected, "{bits} by {way:?}");
-            assert!(found(&mut one, &file, None, true).unwrap().0 == expected, "{bits}");
-            ways.insert(way);
+            for (streams, _) in all_streams() {
+                let mut decoder = decoder(streams, Some(0));
+                let (pixels, way, _) = found(&mut decoder, &file, None, true).unwrap();
+                assert!(pixels == expected, "{bits} by {way:?}");
+                ways.insert(way);
+            }
+            assert!(found(&mut one(), &file, None, true).unwrap().0 == expected, "{bits}");
         }
     }
     assert!(ways.contains(&Way::One), "{ways:?}");

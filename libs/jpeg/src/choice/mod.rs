@@ -38,6 +38,8 @@ const LANES: [usize; 3] = [8, 16, 32];
 const TWICE: f64 = 1.3;
 /// MCUs from which on it is faster than one stream, where it is so at all: lanes run on into each other's parts.
 const SPECULATES_FROM: u32 = 1024;
+/// MCUs from which on streams of scalar code that fall into step are faster than one stream.
+const WINDOWS_FROM: u32 = 256;
 
 /// How segments are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct Choice {
     /// MCUs of an image from which on one without segments is decoded by falling into step, if most of it is wanted. It
     /// counts only where the processor has AVX-512 VBMI2.
     pub speculates_from: Option<u32>,
+    /// MCUs from which on scalar code does so, with `streams` streams, where lanes do not.
+    pub windows_from: Option<u32>,
 }
 
 /// What a way took.
@@ -93,7 +97,8 @@ struct Bench {
 
 impl Choice {
     /// Where nothing is measured.
-    const ONE_AFTER_THE_OTHER: Self = Self { streams: 1, lanes_from: None, speculates_from: None };
+    const ONE_AFTER_THE_OTHER: Self =
+        Self { streams: 1, lanes_from: None, speculates_from: None, windows_from: None };
 
     fn among(measured: &[Measured]) -> Self {
         let least = |way| {
@@ -110,7 +115,8 @@ impl Choice {
         let lanes_from = measured.iter().filter(is_faster).map(|of| of.segments).min();
         let twice = least(Way::Lanes).map_or(f64::MAX, |lanes| TWICE * lanes.ns_per_symbol);
         let speculates_from = (twice < one.ns_per_symbol).then_some(SPECULATES_FROM);
-        Self { streams: scalar.segments, lanes_from, speculates_from }
+        let windows_from = (!one_is_faster).then_some(WINDOWS_FROM);
+        Self { streams: scalar.segments, lanes_from, speculates_from, windows_from }
     }
 }
 

@@ -4,11 +4,10 @@ use headwater_simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use headwater_simd::Vbmi2;
 
-use super::Decoder;
+use super::{Decoder, places_apart};
 use crate::choice::{Choice, Speeds};
 use crate::entries::Entries;
-#[cfg(target_arch = "x86_64")]
-use crate::entropy::{Nothing, Sink};
+use crate::entropy::{End, Nothing, Scan, Sink};
 use crate::header::Frame;
 use crate::planes::Wanted;
 
@@ -38,17 +37,49 @@ impl Decoder {
         proof.vbmi2().filter(|_| self.segments.len() >= from)
     }
 
-    /// Whether falling into step is worth while where the MCUs before number `to` are wanted. All of them are looked at
-    /// for it.
-    pub(super) fn speculates(&self, frame: &Frame, to: u32) -> bool {
+    /// Decodes the MCUs before number `to` by falling into step, to the planes of components if some of them are `wanted`,
+    /// and gives the entries if they are to be recorded. All MCUs are looked at if lanes do it.
+    pub(super) fn speculate(
+        &mut self,
+        frame: &Frame,
+        wanted: Option<Wanted>,
+        to: u32,
+        record: bool,
+    ) -> Result<Option<Entries>, OutOfStep> {
         let mcus = frame.mcus_across() * frame.mcus_down();
-        to >= mcus / 2 && self.choice().speculates_from.is_some_and(|from| mcus >= from)
+        let choice = self.choice();
+        #[cfg(target_arch = "x86_64")]
+        if to >= mcus / 2
+            && choice.speculates_from.is_some_and(|from| mcus >= from)
+            && let Ok(entries) = self.speculate_in_lanes(frame, wanted, to, record)
+        {
+            return Ok(entries);
+        }
+        if self.simd == Simd::Plain || choice.windows_from.is_none_or(|from| to < from) {
+            return Err(OutOfStep);
+        }
+        self.lookups.prepare(frame);
+        let Self { stream, lookups, places, planes, .. } = self;
+        places.clear();
+        let bits = stream.bits();
+        let bit = bits;
+        let end = if to == mcus { End::Padded { bit } } else { End::Open { before: bit } };
+        let scan = Scan { frame, lookups, bytes: stream.padded(), bits, to, end };
+        let mut painter = wanted.map(|wanted| planes.painter(self.simd, frame, wanted));
+        let sink: &mut dyn Sink = match &mut painter {
+            Some(painter) => painter,
+            None => &mut Nothing,
+        };
+        let ways = (self.simd, choice.streams);
+        let recorded = record.then_some((&mut *places, places_apart(mcus)));
+        let symbols = self.interleaved.fall_into_step(ways, scan, recorded, sink);
+        symbols
+            .map(|symbols| record.then(|| Entries::choose(&self.places, symbols)))
+            .map_err(|_| OutOfStep)
     }
 
-    /// Decodes the MCUs before number `to` by falling into step, to the planes of components if some of them are `wanted`,
-    /// and gives the entries if they are to be recorded.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn speculate(
+    fn speculate_in_lanes(
         &mut self,
         frame: &Frame,
         wanted: Option<Wanted>,
@@ -66,16 +97,5 @@ impl Decoder {
         };
         let found = self.speculator.decode(proof, frame, words, to, &mut self.lanes, sink);
         found.map(|entries| record.then(|| Entries::found(entries))).ok_or(OutOfStep)
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn speculate(
-        &mut self,
-        _frame: &Frame,
-        _wanted: Option<Wanted>,
-        _to: u32,
-        _record: bool,
-    ) -> Result<Option<Entries>, OutOfStep> {
-        Err(OutOfStep)
     }
 }

@@ -11,7 +11,7 @@ mod speculate;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use interleaved::{Interleaved, STREAMS_MAX};
+pub(crate) use interleaved::{Interleaved, STREAMS_MAX, Scan};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use lanes::Lanes;
 pub(crate) use lookups::Lookups;

@@ -5,6 +5,7 @@
 //! those on which these look-ups are slow. `step` has the loop, `x86` the same with more instructions.
 
 mod step;
+mod windows;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -17,6 +18,7 @@ use crate::header::{Frame, MCU_BLOCKS_MAX};
 use crate::huffman::{LOOKUP_LEN, STOP, set_turns};
 use crate::stream::PADDING_BYTES;
 use step::{Layout, Stopped, Stream};
+pub(crate) use windows::Scan;
 
 /// Segments that take turns at most.
 pub(crate) const STREAMS_MAX: usize = 4;
@@ -31,21 +33,32 @@ const TABLES: usize = 9;
 /// All tables one after the other.
 type Turns = [u32; TABLES * LOOKUP_LEN];
 
-/// The coefficients of a batch.
-type Room = [i16; BATCH_BLOCKS * BLOCK];
+/// Blocks of a room: as many as a batch has, and more, so that no bound is checked.
+const ROOM_BLOCKS: usize = 32;
+/// Coefficients of a room.
+const ROOM: usize = ROOM_BLOCKS * BLOCK;
+/// Rooms of a stream: more than one only where it falls into step.
+const STREAM_ROOMS: usize = 64;
+/// Rooms of all streams.
+const ROOMS: usize = STREAMS_MAX * STREAM_ROOMS;
+
+/// The coefficients of one batch in each room.
+type Rooms = [i16; ROOMS * ROOM];
 
 /// Tables of one image and memory for the blocks of all segments that take turns.
 #[derive(Debug)]
 pub(crate) struct Interleaved {
     turns: Box<Turns>,
     /// All zero between two images.
-    rooms: Box<[Room; STREAMS_MAX]>,
+    rooms: Box<Rooms>,
 }
 
 /// What a stream is at work on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     segment: usize,
+    /// Where its room begins.
+    room: usize,
     /// First MCU of the batch, and its MCUs.
     mcu: u32,
     batch: u32,
@@ -65,7 +78,7 @@ struct Run<'a> {
     live: usize,
     streams: [Stream; STREAMS_MAX],
     works: [Work; STREAMS_MAX],
-    rooms: &'a mut [Room; STREAMS_MAX],
+    rooms: &'a mut Rooms,
     /// The first segment that has failed, and why.
     failed: Option<(usize, Declined)>,
 }
@@ -76,7 +89,8 @@ impl Interleaved {
     pub(crate) fn new() -> Self {
         Self {
             turns: Box::new([STOP; TABLES * LOOKUP_LEN]),
-            rooms: Box::new([[0; BATCH_BLOCKS * BLOCK]; STREAMS_MAX]),
+            // Memory that nobody writes to is not taken.
+            rooms: vec![0; ROOMS * ROOM].try_into().expect("as many"),
         }
     }
 
@@ -107,6 +121,18 @@ impl Interleaved {
         sink: &mut dyn Sink,
     ) -> Result<(), Declined> {
         self.prepare(frame, lookups);
+        self.run((simd, streams), frame, (bytes, bits), segments, sink)
+    }
+
+    /// The same with tables that have been made.
+    fn run(
+        &mut self,
+        (simd, streams): (Simd, usize),
+        frame: &Frame,
+        (bytes, bits): (&[u8], u32),
+        segments: &[Segment],
+        sink: &mut dyn Sink,
+    ) -> Result<(), Declined> {
         let layout = Layout::new(frame, &self.turns, bytes);
         let mut run = Run {
             simd,
@@ -116,7 +142,10 @@ impl Interleaved {
             next: 0,
             live: 0,
             streams: [Stream::default(); STREAMS_MAX],
-            works: [Work::default(); STREAMS_MAX],
+            works: std::array::from_fn(|n| Work {
+                room: n * STREAM_ROOMS * ROOM,
+                ..Work::default()
+            }),
             rooms: &mut self.rooms,
             failed: None,
             layout,
@@ -133,7 +162,8 @@ impl Run<'_> {
             self.live += 1;
         }
         while self.live > 0 {
-            let (turn, stopped) = self.turns();
+            let (turn, stopped) =
+                turns(self.simd, self.live, &mut self.streams, &self.layout, self.rooms);
             match self.end_batch(turn, stopped, sink) {
                 Ok(true) => {}
                 Ok(false) => self.remove(turn),
@@ -143,23 +173,12 @@ impl Run<'_> {
         self.failed.map_or(Ok(()), |(_, doubt)| Err(doubt))
     }
 
-    /// Goes on until a stream stops: which one, and why.
-    fn turns(&mut self) -> (usize, Stopped) {
-        let Self { simd, live, streams, layout, rooms, .. } = self;
-        match *simd {
-            #[cfg(target_arch = "x86_64")]
-            Simd::Avx2(proof) => x86::run(proof, *live, streams, layout, rooms),
-            #[cfg(target_arch = "x86_64")]
-            Simd::Avx512(proof) => x86::run(proof.avx2(), *live, streams, layout, rooms),
-            _ => step::run(*live, streams, layout, rooms),
-        }
-    }
-
     /// Gives a stream the next segment; whether there was one.
     fn begin(&mut self, turn: usize) -> bool {
         let Some(segment) = self.segments.get(self.next) else { return false };
-        let predictors = segment.predictors;
-        self.works[turn] = Work { segment: self.next, mcu: segment.mcu, batch: 0, predictors };
+        let work = &mut self.works[turn];
+        (work.segment, work.mcu) = (self.next, segment.mcu);
+        work.predictors = segment.predictors;
         self.streams[turn].begin(segment.bit);
         self.next += 1;
         self.begin_batch(turn);
@@ -169,9 +188,9 @@ impl Run<'_> {
     fn begin_batch(&mut self, turn: usize) {
         let work = &mut self.works[turn];
         let segment = &self.segments[work.segment];
-        let most = (BATCH_BLOCKS / self.mcu.components().len()) as u32;
+        let most = self.layout.batch_mcus();
         work.batch = (segment.mcu + segment.mcus - work.mcu).min(most);
-        self.streams[turn].begin_batch(self.layout.start(work.batch), &self.layout);
+        self.streams[turn].begin_batch(work.room + self.layout.start(work.batch), &self.layout);
     }
 
     /// Hands the batch of a stream over and begins the next one; whether there is one.
@@ -188,7 +207,7 @@ impl Run<'_> {
         let work = &mut self.works[turn];
         let segment = &self.segments[work.segment];
         let (from, to) = (self.layout.start(work.batch), self.layout.end());
-        let (blocks, _) = self.rooms[turn][from..to].as_chunks_mut::<BLOCK>();
+        let (blocks, _) = self.rooms[work.room..][from..to].as_chunks_mut::<BLOCK>();
         self.mcu.predict(blocks, &mut work.predictors)?;
         sink.take(work.mcu, blocks)?;
         work.mcu += work.batch;
@@ -205,7 +224,6 @@ impl Run<'_> {
         self.live -= 1;
         self.streams.swap(turn, self.live);
         self.works.swap(turn, self.live);
-        self.rooms.swap(turn, self.live);
     }
 
     /// Ends all segments from that of a stream on: what they come to is of no use.
@@ -215,10 +233,27 @@ impl Run<'_> {
         self.next = self.segments.len();
         for turn in (0..self.live).rev() {
             if self.works[turn].segment >= first {
-                self.rooms[turn].fill(0);
+                self.rooms[self.works[turn].room..][..ROOM].fill(0);
                 self.remove(turn);
             }
         }
+    }
+}
+
+/// Lets the first `live` streams take turns until one of them stops: which one, and why.
+fn turns(
+    simd: Simd,
+    live: usize,
+    streams: &mut [Stream; STREAMS_MAX],
+    layout: &Layout<'_>,
+    rooms: &mut Rooms,
+) -> (usize, Stopped) {
+    match simd {
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx2(proof) => x86::run(proof, live, streams, layout, rooms),
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx512(proof) => x86::run(proof.avx2(), live, streams, layout, rooms),
+        _ => step::run(live, streams, layout, rooms),
     }
 }
 

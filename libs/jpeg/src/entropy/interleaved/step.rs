@@ -1,6 +1,6 @@
 //! The loop over all streams.
 
-use super::{BATCH_BLOCKS, BLOCK, Room, STREAMS_MAX, TABLES, Turns};
+use super::{BATCH_BLOCKS, BLOCK, ROOM_BLOCKS, ROOMS, Rooms, STREAMS_MAX, TABLES, Turns};
 use crate::header::Frame;
 use crate::huffman::{
     Code, ENDS_BLOCK, Found, LONG_CODE, LONG_VALUE, LOOKUP_BITS, LOOKUP_LEN, STOP, extend,
@@ -13,8 +13,8 @@ const STOP_TABLE: usize = TABLES - 1;
 
 /// Lookups of a turn: as many as the bits of a window are good for.
 const LOOKUPS: usize = 56 / LOOKUP_BITS as usize;
-/// Blocks of a batch, and more: so that no bound is checked.
-const PLACES: usize = 32;
+/// What the place of a coefficient is cut to, so that no bound is checked.
+const PLACE_MASK: usize = ROOMS * ROOM_BLOCKS * BLOCK - 1;
 
 /// The stream of an image, and the tables of each block of a batch.
 pub(super) struct Layout<'a> {
@@ -22,9 +22,9 @@ pub(super) struct Layout<'a> {
     tables: &'a Turns,
     /// Where the tables begin that follow on a symbol of a block: in the lower half that of the block's AC coefficients,
     /// in the upper half what follows on its end, which is that of the next one's DC or the one that ends the batch.
-    follows: [u64; PLACES],
+    follows: [u64; ROOM_BLOCKS],
     /// Codes of DC and AC coefficients, and where the table of DC begins.
-    blocks: [(&'a Code, &'a Code, u32); PLACES],
+    blocks: [(&'a Code, &'a Code, u32); ROOM_BLOCKS],
     mcu_blocks: usize,
     /// Blocks of the longest batch. Shorter ones begin later, so that all end at the same place.
     len: usize,
@@ -35,7 +35,7 @@ pub(super) struct Layout<'a> {
 pub(super) struct Stream {
     /// The next bit.
     bit: u64,
-    /// Place of the coefficient before the next among those of the batch: that before the first where there is none.
+    /// Place of the next coefficient in all rooms.
     at: usize,
     /// Where the table of the next symbol begins.
     table: u32,
@@ -57,8 +57,8 @@ impl<'a> Layout<'a> {
         let mcu_blocks = frame.mcu_blocks();
         let len = BATCH_BLOCKS / mcu_blocks * mcu_blocks;
         let start = |table: usize| (table * LOOKUP_LEN) as u32;
-        let mut follows = [0; PLACES];
-        let mut blocks = [(Code::EMPTY, Code::EMPTY, 0); PLACES];
+        let mut follows = [0; ROOM_BLOCKS];
+        let mut blocks = [(Code::EMPTY, Code::EMPTY, 0); ROOM_BLOCKS];
         let mut next_dc = start(STOP_TABLE);
         for n in (0..len).rev() {
             let component = frame.block_components().nth(n % mcu_blocks).unwrap_or_default();
@@ -71,12 +71,17 @@ impl<'a> Layout<'a> {
         Self { bytes, tables, follows, blocks, mcu_blocks, len }
     }
 
-    /// Where a batch of `mcus` MCUs begins.
+    /// MCUs of the longest batch.
+    pub(super) fn batch_mcus(&self) -> u32 {
+        (self.len / self.mcu_blocks) as u32
+    }
+
+    /// Where a batch of `mcus` MCUs begins in its room.
     pub(super) fn start(&self, mcus: u32) -> usize {
         (self.len - mcus as usize * self.mcu_blocks) * BLOCK
     }
 
-    /// Where all batches end.
+    /// Where all batches end in their rooms.
     pub(super) fn end(&self) -> usize {
         self.len * BLOCK
     }
@@ -89,8 +94,8 @@ impl<'a> Layout<'a> {
     }
 
     #[inline(always)]
-    fn follows(&self, last: usize) -> u64 {
-        self.follows[last / BLOCK % PLACES]
+    fn follows(&self, at: usize) -> u64 {
+        self.follows[at / BLOCK % ROOM_BLOCKS]
     }
 }
 
@@ -102,10 +107,10 @@ impl Stream {
         self.bit = u64::from(bit);
     }
 
-    /// Begins a batch at a place.
-    pub(super) fn begin_batch(&mut self, start: usize, layout: &Layout<'_>) {
-        self.at = start.wrapping_sub(1);
-        self.table = layout.blocks[start / BLOCK % PLACES].2;
+    /// Begins a batch at a place in all rooms.
+    pub(super) fn begin_batch(&mut self, at: usize, layout: &Layout<'_>) {
+        self.at = at;
+        self.table = layout.blocks[at / BLOCK % ROOM_BLOCKS].2;
     }
 
     /// The next bit.
@@ -118,45 +123,41 @@ impl Stream {
         &mut self,
         window: &mut u64,
         layout: &Layout<'_>,
-        room: &mut Room,
+        rooms: &mut Rooms,
     ) -> Option<Stopped> {
         let index = (*window >> (64 - LOOKUP_BITS)) as usize;
         let entry = layout.tables[self.table as usize + index];
-        let place = self.at.wrapping_add((entry >> 8 & 255) as usize);
-        let last = self.last();
+        let at = self.at & PLACE_MASK;
+        let place = at + (entry >> 8 & 255) as usize;
+        let last = at | (BLOCK - 1);
         if place >= last {
             // A copy, so that this one can be registers.
             let mut stream = *self;
             stream.bit += u64::from(window.trailing_zeros());
-            let stopped = stream.special(entry, layout, room);
+            let stopped = stream.special(entry, layout, rooms);
             *self = stream;
             *window = if stopped.is_none() { layout.window(stream.bit) | 1 } else { 1 };
             return stopped;
         }
-        room[place] = (entry >> 16) as i16;
+        rooms[place] = (entry >> 16) as i16;
         *window <<= entry & 63;
         let ends = entry & ENDS_BLOCK;
-        self.at = if ends != 0 { last } else { place };
-        self.table = (layout.follows(last) >> (ends >> 1)) as u32;
+        self.at = 1 + if ends != 0 { last } else { place };
+        self.table = (layout.follows(at) >> (ends >> 1)) as u32;
         None
-    }
-
-    #[inline(always)]
-    fn last(&self) -> usize {
-        self.at.wrapping_add(1) | (BLOCK - 1)
     }
 
     /// What a lookup does not tell, and what reaches the last place of a block.
     #[inline(always)]
-    fn special(&mut self, entry: u32, layout: &Layout<'_>, room: &mut Room) -> Option<Stopped> {
+    fn special(&mut self, entry: u32, layout: &Layout<'_>, rooms: &mut Rooms) -> Option<Stopped> {
         if entry >> 8 & 255 != LONG_VALUE {
-            return self.rare(entry, layout, room);
+            return self.rare(entry, layout, rooms);
         }
         self.bit += u64::from(entry & 63);
         let (run, size) = (entry >> 16 & 15, entry >> 20);
         let value = extend(layout.window(self.bit), size) as i16;
         self.bit += u64::from(size);
-        self.coefficient(run as usize, value, layout, room)
+        self.coefficient(run as usize, value, layout, rooms)
     }
 
     /// Puts a coefficient after `run` zeros.
@@ -166,30 +167,30 @@ impl Stream {
         run: usize,
         value: i16,
         layout: &Layout<'_>,
-        room: &mut Room,
+        rooms: &mut Rooms,
     ) -> Option<Stopped> {
-        let place = self.at.wrapping_add(run + 1);
-        let last = self.last();
+        let at = self.at & PLACE_MASK;
+        let (place, last) = (at + run, at | (BLOCK - 1));
         if place > last {
             return Some(Stopped::Damage);
         }
-        room[place] = value;
+        rooms[place] = value;
         if place == last {
             self.end_block(layout);
         } else {
-            self.at = place;
-            self.table = layout.follows(last) as u32;
+            self.at = place + 1;
+            self.table = layout.follows(at) as u32;
         }
         None
     }
 
     fn end_block(&mut self, layout: &Layout<'_>) {
-        self.at = self.last();
         self.table = (layout.follows(self.at) >> 32) as u32;
+        self.at = (self.at | (BLOCK - 1)) + 1;
     }
 
     #[inline(never)]
-    fn rare(&mut self, entry: u32, layout: &Layout<'_>, room: &mut Room) -> Option<Stopped> {
+    fn rare(&mut self, entry: u32, layout: &Layout<'_>, rooms: &mut Rooms) -> Option<Stopped> {
         if entry == STOP {
             return Some(Stopped::Full);
         }
@@ -201,8 +202,8 @@ impl Stream {
         let (value, run, bits) = match entry >> 8 & 255 {
             LONG_CODE => {
                 let window = layout.window(self.bit);
-                let (dc_code, ac_code, _) = layout.blocks[self.last() / BLOCK % PLACES];
-                let is_dc = self.at.wrapping_add(1).is_multiple_of(BLOCK);
+                let (dc_code, ac_code, _) = layout.blocks[self.at / BLOCK % ROOM_BLOCKS];
+                let is_dc = self.at.is_multiple_of(BLOCK);
                 let code = if is_dc { dc_code } else { ac_code };
                 let Some(Found { symbol, bits }) = code.find(window) else {
                     return Some(Stopped::Damage);
@@ -217,15 +218,15 @@ impl Stream {
                 let size = u32::from(size);
                 (extend(window << bits, size) as i16, run, bits + size)
             }
-            runs => ((entry >> 16) as i16, runs as usize - 1, entry & 63),
+            run => ((entry >> 16) as i16, run as usize, entry & 63),
         };
         self.bit += u64::from(bits);
-        if value == 0 && self.at.wrapping_add(run + 1) >= self.last() {
+        if value == 0 && self.at + run >= self.at | (BLOCK - 1) {
             // A run of sixteen zeros that ends the block.
             self.end_block(layout);
             return None;
         }
-        self.coefficient(run, value, layout, room)
+        self.coefficient(run, value, layout, rooms)
     }
 }
 
@@ -235,7 +236,7 @@ pub(super) fn run(
     live: usize,
     streams: &mut [Stream; STREAMS_MAX],
     layout: &Layout<'_>,
-    rooms: &mut [Room; STREAMS_MAX],
+    rooms: &mut Rooms,
 ) -> (usize, Stopped) {
     match live {
         1 => turns::<1>(streams, layout, rooms),
@@ -249,7 +250,7 @@ pub(super) fn run(
 fn turns<const K: usize>(
     streams: &mut [Stream; STREAMS_MAX],
     layout: &Layout<'_>,
-    rooms: &mut [Room; STREAMS_MAX],
+    rooms: &mut Rooms,
 ) -> (usize, Stopped) {
     // In variables of their own, so that they can be registers.
     let mut now: [Stream; STREAMS_MAX] = *streams;
@@ -278,7 +279,7 @@ fn turns<const K: usize>(
         }
         macro_rules! symbol {
             ($k:literal) => {
-                if let Some(stopped) = now[$k].symbol(&mut windows[$k], layout, &mut rooms[$k]) {
+                if let Some(stopped) = now[$k].symbol(&mut windows[$k], layout, rooms) {
                     break 'turns ($k, stopped);
                 }
             };

@@ -4,7 +4,7 @@
 use headwater_simd::Avx2;
 
 use super::step::{Layout, Stopped, Stream};
-use super::{Room, STREAMS_MAX, step};
+use super::{Rooms, STREAMS_MAX, step};
 
 /// As [`step::run`].
 pub(super) fn run(
@@ -12,7 +12,7 @@ pub(super) fn run(
     live: usize,
     streams: &mut [Stream; STREAMS_MAX],
     layout: &Layout<'_>,
-    rooms: &mut [Room; STREAMS_MAX],
+    rooms: &mut Rooms,
 ) -> (usize, Stopped) {
     // SAFETY: the proof exists only where the processor has these sets.
     unsafe { run_bmi2(live, streams, layout, rooms) }
@@ -23,7 +23,7 @@ fn run_bmi2(
     live: usize,
     streams: &mut [Stream; STREAMS_MAX],
     layout: &Layout<'_>,
-    rooms: &mut [Room; STREAMS_MAX],
+    rooms: &mut Rooms,
 ) -> (usize, Stopped) {
     step::run(live, streams, layout, rooms)
 }
