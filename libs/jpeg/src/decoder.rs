@@ -10,9 +10,9 @@ pub use self::outline::{Layer, Outline};
 use crate::choice::{Choice, Way};
 use crate::declined::Declined;
 use crate::entries::Entries;
-use crate::entropy::{End, Interleaved, Job, Lookups, Nothing, One, Place, Plain, Segment};
 #[cfg(target_arch = "x86_64")]
-use crate::entropy::{Lanes, Speculator};
+use crate::entropy::Lanes;
+use crate::entropy::{End, Interleaved, Job, Lookups, Nothing, One, Place, Plain, Segment};
 pub use crate::header::Colour;
 use crate::header::Frame;
 use crate::layout::Layout;
@@ -35,8 +35,6 @@ pub struct Decoder {
     interleaved: Interleaved,
     #[cfg(target_arch = "x86_64")]
     lanes: Lanes,
-    #[cfg(target_arch = "x86_64")]
-    speculator: Speculator,
     planes: Planes,
     upsampler: Upsampler,
     /// Of the last image, where its samples are all there.
@@ -90,8 +88,6 @@ impl Decoder {
             interleaved: Interleaved::new(),
             #[cfg(target_arch = "x86_64")]
             lanes: Lanes::default(),
-            #[cfg(target_arch = "x86_64")]
-            speculator: Speculator::default(),
             planes: Planes::default(),
             upsampler: Upsampler::new(simd),
             sampled: None,
@@ -147,13 +143,12 @@ impl Decoder {
         }
         if request.entries.is_none()
             && !has_restarts
-            && let Ok(entries) = self.speculate(frame, Some(wanted), to, record)
+            && let Ok((way, entries)) = self.speculate(frame, Some(wanted), to, record)
         {
             let painter = self.planes.painter(self.simd, frame, wanted);
             self.upsampler.convert(painter.components(), request.window, output);
             self.sampled = wanted.is_all(frame).then(|| Layout::of(frame));
-            let (way, whole) = (Way::Speculative, to == mcus);
-            return Ok(Decoded { way, whole, entries });
+            return Ok(Decoded { way, whole: to == mcus, entries });
         }
         self.places.clear();
         let whole = to == mcus && self.segments[0].mcu == 0;
@@ -227,7 +222,7 @@ impl Image<'_> {
             // Its restart markers are entries.
             return Ok(Entries::choose(&[], 0));
         }
-        if let Ok(Some(entries)) = decoder.speculate(&frame, None, mcus, true) {
+        if let Ok((_, Some(entries))) = decoder.speculate(&frame, None, mcus, true) {
             return Ok(entries);
         }
         let Decoder { simd, stream, lookups, one, places, .. } = decoder;

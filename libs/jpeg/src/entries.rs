@@ -116,11 +116,6 @@ impl Entries {
         Self { entries: chosen.into_iter().map(entry).collect(), proven: true }
     }
 
-    /// Entries with which a scan was decoded from its start to its end.
-    pub(crate) fn found(entries: &[Entry]) -> Self {
-        Self { entries: entries.into(), proven: true }
-    }
-
     /// The segments that hold MCUs `from..to`, or those before `from` as well where the entries are not proven.
     pub(crate) fn segments(
         &self,

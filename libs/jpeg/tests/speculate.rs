@@ -106,7 +106,7 @@ fn only_images_of_the_chosen_size_fall_into_step() {
 }
 
 #[test]
-fn windows_fall_into_step_where_lanes_need_half_of_the_bits() {
+fn no_more_is_decoded_than_is_wanted() {
     let (width, height) = (800, 600);
     for ((streams, can), subsampling) in
         all_streams().flat_map(|streams| SUBSAMPLINGS.map(|subsampling| (streams, subsampling)))
@@ -115,15 +115,13 @@ fn windows_fall_into_step_where_lanes_need_half_of_the_bits() {
         let Made { name, file } = made((width, height), subsampling, 85, false);
         let expected = judge(&file).unwrap().pixels;
         let speculative = if can { Way::Speculative } else { Way::One };
-        // Streams look at no more than is wanted.
-        let few = if streams > 1 { speculative } else { Way::One };
-        for (top, rows, expected_way) in [(0, 40, few), (300, 200, speculative)] {
+        for (top, rows) in [(0, 40), (300, 200)] {
             let window = Window { left: 99, top, width: 300, height: rows };
             let mut pixels = vec![1; 3 * 300 * rows];
             let output = Output::Rgb { pixels: &mut pixels, stride: 3 * 300 };
             let request = Request { window, entries: None, record: false };
             let decoded = decoder.read(&file).unwrap().decode(&request, output).unwrap();
-            assert_eq!((decoded.way, decoded.entries), (expected_way, None), "{name}");
+            assert_eq!((decoded.way, decoded.entries), (speculative, None), "{name}");
             let expected = expected.chunks_exact(3 * width).skip(top).take(rows);
             let expected = expected.flat_map(|row| &row[3 * 99..3 * 399]);
             assert!(expected.eq(&pixels), "{name} from row {top}");
@@ -209,9 +207,9 @@ fn periodic(side: u16, ac: &[u8], bits: &str) -> Vec<u8> {
     file
 }
 
+/// Guesses at other bits than those at which MCUs begin stay wrong.
 #[test]
-fn images_that_never_fall_into_step_have_the_pixels_of_one_stream() {
-    let mut ways = std::collections::HashSet::new();
+fn images_whose_guesses_do_not_fall_into_step_have_the_pixels_of_one_stream() {
     // The DC difference is none. Then comes the end of the block, with or without a coefficient before it.
     for (ac, bits) in
         [(&[0x00][..], "00"), (&[0x01, 0x00], "00110"), (&[0x00, 0x01, 0xf0], "01010")]
@@ -223,10 +221,9 @@ fn images_that_never_fall_into_step_have_the_pixels_of_one_stream() {
                 let mut decoder = decoder(streams, Some(0));
                 let (pixels, way, _) = found(&mut decoder, &file, None, true).unwrap();
                 assert!(pixels == expected, "{bits} by {way:?}");
-                ways.insert(way);
             }
-            assert!(found(&mut one(), &file, None, true).unwrap().0 == expected, "{bits}");
+            let (pixels, way, _) = found(&mut one(), &file, None, true).unwrap();
+            assert!(pixels == expected && way == Way::One, "{bits}");
         }
     }
-    assert!(ways.contains(&Way::One), "{ways:?}");
 }

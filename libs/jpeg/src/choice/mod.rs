@@ -33,13 +33,11 @@ const ROUNDS: usize = 7;
 const ONE_AT_MOST: f64 = 0.9;
 /// Numbers of segments for which lanes are measured. With less, most of a vector is idle.
 const LANES: [usize; 3] = [8, 16, 32];
-/// What falling into step would take of the time of full lanes, as far as this sample tells. Bits are read twice, first
-/// their lengths (1.65). The lanes of a photograph are longer (0.86), and one stream is not flattered there (0.91).
-const TWICE: f64 = 1.3;
-/// MCUs from which on it is faster than one stream, where it is so at all: lanes run on into each other's parts.
-const SPECULATES_FROM: u32 = 1024;
-/// MCUs from which on streams of scalar code that fall into step are faster than one stream.
-const WINDOWS_FROM: u32 = 256;
+/// What falling into step takes of the time of full lanes in photographs: lanes run on into each other's parts, and some of
+/// them end before the others.
+const LANES_IN_STEP: f64 = 1.25;
+/// MCUs from which on falling into step is faster than one stream, where it is so at all.
+const IN_STEP_FROM: u32 = 256;
 
 /// How segments are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +47,8 @@ pub struct Choice {
     /// Segments from which on they are decoded in the lanes of vectors. It counts only where the processor has
     /// AVX-512 VBMI2.
     pub lanes_from: Option<usize>,
-    /// MCUs of an image from which on one without segments is decoded by falling into step, if most of it is wanted. It
-    /// counts only where the processor has AVX-512 VBMI2.
+    /// MCUs from which on an image without segments is decoded by lanes that fall into step. It counts only where the
+    /// processor has AVX-512 VBMI2.
     pub speculates_from: Option<u32>,
     /// MCUs from which on scalar code does so, with `streams` streams, where lanes do not.
     pub windows_from: Option<u32>,
@@ -113,9 +111,10 @@ impl Choice {
         let is_faster =
             |of: &&Measured| of.way == Way::Lanes && of.ns_per_symbol < scalar.ns_per_symbol;
         let lanes_from = measured.iter().filter(is_faster).map(|of| of.segments).min();
-        let twice = least(Way::Lanes).map_or(f64::MAX, |lanes| TWICE * lanes.ns_per_symbol);
-        let speculates_from = (twice < one.ns_per_symbol).then_some(SPECULATES_FROM);
-        let windows_from = (!one_is_faster).then_some(WINDOWS_FROM);
+        let in_step = least(Way::Lanes).map(|lanes| LANES_IN_STEP * lanes.ns_per_symbol);
+        let lanes_are_faster = in_step.is_some_and(|lanes| lanes < scalar.ns_per_symbol);
+        let speculates_from = lanes_are_faster.then_some(IN_STEP_FROM);
+        let windows_from = (!one_is_faster).then_some(IN_STEP_FROM);
         Self { streams: scalar.segments, lanes_from, speculates_from, windows_from }
     }
 }

@@ -32,15 +32,15 @@ fn the_fastest_way_is_chosen() {
     assert_eq!(chosen(&[]), streams);
     assert_eq!(
         chosen(&lanes(2.0, 1.0)),
-        Choice { lanes_from: Some(8), speculates_from: Some(1024), ..streams }
+        Choice { lanes_from: Some(8), speculates_from: Some(256), ..streams }
     );
     assert_eq!(
         chosen(&lanes(3.0, 1.0)),
-        Choice { lanes_from: Some(32), speculates_from: Some(1024), ..streams }
+        Choice { lanes_from: Some(32), speculates_from: Some(256), ..streams }
     );
     assert_eq!(chosen(&lanes(9.0, 5.0)).lanes_from, None);
-    let twice = |all| chosen(&lanes(9.0, all)).speculates_from;
-    assert_eq!([3.0, 3.1].map(twice), [Some(1024), None], "lanes read all bits twice");
+    let in_step = |all| chosen(&lanes(9.0, all)).speculates_from;
+    assert_eq!([2.3, 2.5].map(in_step), [Some(256), None], "lanes run on into each other's parts");
     let streams = |one| {
         let turns = measured(Way::Interleaved, 2, 2.0);
         let Choice { streams, windows_from, .. } =

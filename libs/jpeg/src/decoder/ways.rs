@@ -5,11 +5,17 @@ use headwater_simd::Simd;
 use headwater_simd::Vbmi2;
 
 use super::{Decoder, places_apart};
-use crate::choice::{Choice, Speeds};
+use crate::choice::{Choice, Speeds, Way};
 use crate::entries::Entries;
-use crate::entropy::{End, Nothing, Scan, Sink};
+use crate::entropy::{End, Known, Nothing, Place, Scan, Sink};
 use crate::header::Frame;
 use crate::planes::Wanted;
+
+/// What lanes need.
+#[cfg(target_arch = "x86_64")]
+type Proof = Vbmi2;
+#[cfg(not(target_arch = "x86_64"))]
+type Proof = std::convert::Infallible;
 
 /// Falling into step has not come to the end: the image must be read as one stream.
 pub(super) struct OutOfStep;
@@ -38,64 +44,52 @@ impl Decoder {
     }
 
     /// Decodes the MCUs before number `to` by falling into step, to the planes of components if some of them are `wanted`,
-    /// and gives the entries if they are to be recorded. All MCUs are looked at if lanes do it.
+    /// and gives the way that it came to, and the entries if they are to be recorded.
     pub(super) fn speculate(
         &mut self,
         frame: &Frame,
         wanted: Option<Wanted>,
         to: u32,
         record: bool,
-    ) -> Result<Option<Entries>, OutOfStep> {
-        let mcus = frame.mcus_across() * frame.mcus_down();
-        let choice = self.choice();
-        #[cfg(target_arch = "x86_64")]
-        if to >= mcus / 2
-            && choice.speculates_from.is_some_and(|from| mcus >= from)
-            && let Ok(entries) = self.speculate_in_lanes(frame, wanted, to, record)
-        {
-            return Ok(entries);
-        }
-        if self.simd == Simd::Plain || choice.windows_from.is_none_or(|from| to < from) {
+    ) -> Result<(Way, Option<Entries>), OutOfStep> {
+        let Choice { streams, speculates_from, windows_from, .. } = self.choice();
+        let is_from = |from: Option<u32>| from.is_some_and(|from| to >= from);
+        let lanes: Option<Proof> = match self.simd {
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(proof) if is_from(speculates_from) => proof.vbmi2(),
+            _ => None,
+        };
+        if self.simd == Simd::Plain || lanes.is_none() && !is_from(windows_from) {
             return Err(OutOfStep);
         }
-        self.lookups.prepare(frame);
         let Self { stream, lookups, places, planes, .. } = self;
         places.clear();
         let bits = stream.bits();
-        let bit = bits;
-        let end = if to == mcus { End::Padded { bit } } else { End::Open { before: bit } };
-        let scan = Scan { frame, lookups, bytes: stream.padded(), bits, to, end };
+        let all = frame.mcus_across() * frame.mcus_down();
+        let end = if to == all { End::Padded { bit: bits } } else { End::Open { before: bits } };
+        let scan = Scan { frame, bits, to, end };
         let mut painter = wanted.map(|wanted| planes.painter(self.simd, frame, wanted));
         let sink: &mut dyn Sink = match &mut painter {
             Some(painter) => painter,
             None => &mut Nothing,
         };
-        let ways = (self.simd, choice.streams);
-        let recorded = record.then_some((&mut *places, places_apart(mcus)));
-        let symbols = self.interleaved.fall_into_step(ways, scan, recorded, sink);
-        symbols
-            .map(|symbols| record.then(|| Entries::choose(&self.places, symbols)))
-            .map_err(|_| OutOfStep)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn speculate_in_lanes(
-        &mut self,
-        frame: &Frame,
-        wanted: Option<Wanted>,
-        to: u32,
-        record: bool,
-    ) -> Result<Option<Entries>, OutOfStep> {
-        let Simd::Avx512(proof) = self.simd else { return Err(OutOfStep) };
-        let proof = proof.vbmi2().ok_or(OutOfStep)?;
-        let bits = self.stream.bits();
-        let words = (self.stream.words(), bits);
-        let mut painter = wanted.map(|wanted| self.planes.painter(self.simd, frame, wanted));
-        let sink: &mut dyn Sink = match &mut painter {
-            Some(painter) => painter,
-            None => &mut Nothing,
+        let mut known = Known::start(record.then_some((&mut *places, places_apart(all))));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(proof) = lanes {
+            let outcome = self.lanes.fall_into_step(proof, &scan, stream.words(), &mut known, sink);
+            outcome.or(Err(OutOfStep))?;
+        }
+        let Place { bit, mcu, predictors, .. } = known.place();
+        let outcome = if mcu == to {
+            end.check(bit, &predictors)
+        } else {
+            lookups.prepare(frame);
+            let ways = (self.simd, if windows_from.is_some() { streams } else { 1 });
+            let from = (&scan, stream.padded());
+            self.interleaved.fall_into_step(ways, lookups, from, &mut known, sink)
         };
-        let found = self.speculator.decode(proof, frame, words, to, &mut self.lanes, sink);
-        found.map(|entries| record.then(|| Entries::found(entries))).ok_or(OutOfStep)
+        outcome.or(Err(OutOfStep))?;
+        let way = if known.is_in_step { Way::Speculative } else { Way::One };
+        Ok((way, record.then(|| Entries::choose(&self.places, scan.symbols()))))
     }
 }

@@ -6,19 +6,17 @@ mod lanes;
 mod lookups;
 mod one;
 mod plain;
-#[cfg(target_arch = "x86_64")]
-mod speculate;
+mod scan;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use interleaved::{Interleaved, STREAMS_MAX, Scan};
+pub(crate) use interleaved::{Interleaved, STREAMS_MAX};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use lanes::Lanes;
 pub(crate) use lookups::Lookups;
 pub(crate) use one::{Job, One};
 pub(crate) use plain::Plain;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use speculate::Speculator;
+pub(crate) use scan::{Known, Scan};
 
 use headwater_simd::Simd;
 

@@ -100,6 +100,7 @@ impl Stream {
     }
 
     /// The bytes as numbers of 32 bits, zeros after them included.
+    #[cfg(any(target_arch = "x86_64", test))]
     pub(crate) fn words(&mut self) -> &[u32] {
         let (chunks, _) = self.bytes[..self.len + PADDING_BYTES].as_chunks();
         self.words.clear();

@@ -18,7 +18,6 @@ use crate::header::{Frame, MCU_BLOCKS_MAX};
 use crate::huffman::{LOOKUP_LEN, STOP, set_turns};
 use crate::stream::PADDING_BYTES;
 use step::{Layout, Stopped, Stream};
-pub(crate) use windows::Scan;
 
 /// Segments that take turns at most.
 pub(crate) const STREAMS_MAX: usize = 4;

@@ -14,9 +14,7 @@ use headwater_simd::Simd;
 use super::step::{Layout, Stopped, Stream};
 use super::{BLOCK, Interleaved, ROOM, Rooms, STREAM_ROOMS, STREAMS_MAX, turns};
 use crate::declined::Declined;
-use crate::entropy::lookups::Lookups;
-use crate::entropy::{End, Mcu, Place, Segment, Sink};
-use crate::header::Frame;
+use crate::entropy::{Known, Lookups, Mcu, Place, Scan, Segment, Sink};
 
 /// Blocks that a stream decodes in a window, about: those of all streams stay in the second nearest cache.
 const LANE_BLOCKS: u32 = 480;
@@ -28,25 +26,6 @@ const FIRST_MCUS: usize = 12;
 const GUESSES_MAX: u32 = 32;
 /// Windows in which no guess comes true, until the rest is decoded as one stream.
 const MISSES_MAX: u32 = 2;
-/// Bits of a symbol in photographs, about.
-const SYMBOL_BITS: u32 = 6;
-
-/// A scan without restart markers, or its first part.
-#[derive(Clone, Copy)]
-pub(crate) struct Scan<'a> {
-    pub(crate) frame: &'a Frame,
-    pub(crate) lookups: &'a Lookups,
-    /// Padded with zeros beyond `bits`.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) bits: u32,
-    /// The MCU before which to stop, and what must be so there.
-    pub(crate) to: u32,
-    pub(crate) end: End,
-}
-
-/// Where MCUs begin, in groups of some: one place of each.
-type Places<'a> = Option<(&'a mut Vec<Place>, u32)>;
-
 /// What one stream has decoded of a window: a batch in each room.
 #[derive(Clone, Copy)]
 struct Lane {
@@ -78,18 +57,20 @@ struct Window<'a> {
 // === impl Interleaved ===
 
 impl Interleaved {
-    /// Decodes a scan by `streams` streams; about how many symbols it has up to there.
+    /// Decodes the rest of a scan by `streams` streams, which fall into step if they are two or more. `bytes` are padded
+    /// with zeros beyond those of the scan.
     ///
     /// # Errors
-    /// It must be decoded as one stream, which tells what is amiss; what `sink` has taken is of no use.
+    /// The scan must be decoded as one stream, which tells what is amiss; what `sink` has taken is of no use.
     pub(crate) fn fall_into_step(
         &mut self,
         (simd, streams): (Simd, usize),
-        scan: Scan<'_>,
-        mut places: Places<'_>,
+        lookups: &Lookups,
+        (scan, bytes): (&Scan<'_>, &[u8]),
+        known: &mut Known<'_>,
         sink: &mut dyn Sink,
-    ) -> Result<u32, Declined> {
-        let Scan { frame, lookups, bytes, bits, to, end } = scan;
+    ) -> Result<(), Declined> {
+        let &Scan { frame, bits, to, end } = scan;
         self.prepare(frame, lookups);
         let mut window = Window {
             simd,
@@ -102,32 +83,29 @@ impl Interleaved {
         };
         let count = window.count as u32;
         let most = count * LANE_BLOCKS / frame.mcu_blocks() as u32;
-        let mut known = Place { bit: 0, mcu: 0, predictors: [0; 3], symbols: 0 };
         let mut mcu_bits = bits / (frame.mcus_across() * frame.mcus_down());
         let mut misses = 0;
-        while misses <= MISSES_MAX {
-            let left = to - known.mcu;
+        while streams > 1 && misses <= MISSES_MAX {
+            let before = known.place();
+            let left = to - before.mcu;
             let mcus = left / left.div_ceil(most).max(1) / count;
             if mcus < LANE_MCUS_MIN {
                 break;
             }
-            let before = known;
-            window.begin(known.bit, mcus.saturating_mul(mcu_bits).min((bits - known.bit) / count));
+            let most = (bits - before.bit) / count;
+            window.begin(before.bit, mcus.saturating_mul(mcu_bits).min(most));
             window.decode();
-            misses += u32::from(!window.take(&mut known, to, &mut places, sink)?);
-            mcu_bits = (known.bit - before.bit) / (known.mcu - before.mcu);
+            misses += u32::from(!window.take(known, to, sink)?);
+            let Place { bit, mcu, .. } = known.place();
+            mcu_bits = (bit - before.bit) / (mcu - before.mcu);
         }
-        let Place { bit, mcu, predictors, .. } = known;
+        let Place { bit, mcu, predictors, .. } = known.place();
         if mcu == to {
-            end.check(bit, &predictors)?;
-            return Ok(bits / SYMBOL_BITS);
+            return end.check(bit, &predictors);
         }
-        if let Some((places, _)) = &mut places {
-            places.push(known);
-        }
+        known.keep();
         let rest = Segment { bit, mcu, mcus: to - mcu, predictors, end };
-        self.run((simd, 1), frame, (bytes, bits), &[rest], sink)?;
-        Ok(bits / SYMBOL_BITS)
+        self.run((simd, 1), frame, (bytes, bits), &[rest], sink)
     }
 }
 
@@ -229,20 +207,19 @@ impl Window<'_> {
     /// Hands over what is right, from `known` on and before MCU number `to`, and goes there; whether a guess came true.
     fn take(
         &mut self,
-        known: &mut Place,
+        known: &mut Known<'_>,
         to: u32,
-        places: &mut Places<'_>,
         sink: &mut dyn Sink,
     ) -> Result<bool, Declined> {
-        let before = known.mcu;
+        let before = known.place().mcu;
         let (mut is_right, mut met) = (true, 0);
         let mut outcome = Ok(());
         for n in 0..self.count {
             let Lane { len, right_from, .. } = self.lanes[n];
             let from = right_from.filter(|_| is_right).unwrap_or(len);
             let mut at = from;
-            while at < len && known.mcu + self.lanes[n].mcus[at] <= to && outcome.is_ok() {
-                outcome = self.take_batch(n, at, known, places, sink);
+            while at < len && known.place().mcu + self.lanes[n].mcus[at] <= to && outcome.is_ok() {
+                outcome = self.take_batch(n, at, known, sink);
                 at += 1;
             }
             met += u32::from(from < len);
@@ -256,30 +233,21 @@ impl Window<'_> {
         }
         outcome?;
         // What ends a scan too early is no guess.
-        if known.mcu > before { Ok(met > 1) } else { Err(Declined::Damage) }
+        known.is_in_step |= met > 1;
+        if known.place().mcu > before { Ok(met > 1) } else { Err(Declined::Damage) }
     }
 
     fn take_batch(
         &mut self,
         n: usize,
         at: usize,
-        known: &mut Place,
-        places: &mut Places<'_>,
+        known: &mut Known<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), Declined> {
         let lane = &self.lanes[n];
-        let (bit, mcus) = (lane.bits[at + 1], lane.mcus[at]);
-        if let Some((places, every)) = places
-            && places.last().is_none_or(|last| known.mcu / *every > last.mcu / *every)
-        {
-            places.push(*known);
-        }
-        let (start, end) = (self.layout.start(mcus), self.layout.end());
+        let (start, end) = (self.layout.start(lane.mcus[at]), self.layout.end());
         let (blocks, _) = self.rooms[room(n, at)..][start..end].as_chunks_mut::<BLOCK>();
-        self.mcu.predict(blocks, &mut known.predictors)?;
-        sink.take(known.mcu, blocks)?;
-        (known.bit, known.mcu, known.symbols) = (bit, known.mcu + mcus, bit / SYMBOL_BITS);
-        Ok(())
+        known.take(&self.mcu, lane.bits[at + 1], blocks, sink)
     }
 
     /// Leaves zeros where batches of a stream were.

@@ -5,8 +5,9 @@ use std::arch::x86_64::*;
 
 use headwater_simd::Vbmi2;
 
-use super::{Phases, State, Stopped};
-use crate::huffman::LOOKUP_BITS;
+use super::windows::Log;
+use super::{BLOCK, LANES_MAX, Phases, State, Stopped, WORDS_AHEAD};
+use crate::huffman::{LOOKUP_BITS, NO_VALUE, UNKNOWN};
 
 /// Goes on until a lane is at the end of its batch, meets a symbol that its table does not know, or goes beyond a block.
 pub(super) fn run(
@@ -14,40 +15,71 @@ pub(super) fn run(
     vectors: usize,
     state: &mut State,
     phases: &Phases,
-    words: &[u32],
-    tables: &[u32],
+    (words, tables): (&[u32], &[u32]),
     blocks: &mut [i16],
 ) -> Stopped {
+    let mut log = Log::default();
     // SAFETY: the proof exists only where the processor has these sets. `State::set_batch` has checked for each active
     // lane what is read and written by index: a step takes one word at most and goes on by one place at least, so a lane
     // reads as many words as its batch has places; it writes up to 63 places beyond the next one. Tables are where
-    // `Phases` has them.
+    // `Phases` has them. Nothing is logged.
     unsafe {
-        if vectors == 1 {
-            run_vectors::<1>(state, phases, words.as_ptr(), tables.as_ptr(), blocks.as_mut_ptr())
-        } else {
-            run_vectors::<2>(state, phases, words.as_ptr(), tables.as_ptr(), blocks.as_mut_ptr())
-        }
+        let (words, tables) = (words.as_ptr(), tables.as_ptr());
+        let run = if vectors == 1 { run_vectors::<1, false> } else { run_vectors::<2, false> };
+        run(state, phases, words, tables, blocks.as_mut_ptr(), &mut log)
+    }
+}
+
+/// Goes on until some lanes meet symbols that their tables do not know, or all are at their limits or have no room. Guesses
+/// may decode garbage: what goes beyond a block is not written, and `state.doubt` keeps where. `log` takes where MCUs begin.
+pub(super) fn run_freely(
+    _proof: Vbmi2,
+    vectors: usize,
+    state: &mut State,
+    phases: &Phases,
+    (words, tables): (&[u32], &[u32]),
+    blocks: &mut [i16],
+    log: &mut Log,
+) -> Stopped {
+    for lane in 0..LANES_MAX {
+        let last = state.bit[lane].max(state.limit[lane]) as usize / 32;
+        assert!(last + 2 * WORDS_AHEAD < words.len(), "padding after the stream");
+        assert!(state.end[lane] as usize <= blocks.len(), "room for a lane");
+    }
+    let room = state.end.iter().zip(&state.at).map(|(end, at)| end.saturating_sub(*at) as usize);
+    let mcus_max = room.map(|room| room / BLOCK + 1).sum::<usize>() + LANES_MAX;
+    assert!(log.len + mcus_max <= log.bit.len().min(log.at.len()), "room for all MCUs");
+    // SAFETY: the proof exists only where the processor has these sets. A lane reads up to the fourth word after the one
+    // of its limit: a step takes less than a word. An active lane writes before its end and in the block of the place
+    // before it. The log has room for all MCUs that all rooms hold, and a vector more. Tables are where `Phases` has them.
+    unsafe {
+        let (words, tables) = (words.as_ptr(), tables.as_ptr());
+        let run = if vectors == 1 { run_vectors::<1, true> } else { run_vectors::<2, true> };
+        run(state, phases, words, tables, blocks.as_mut_ptr(), log)
     }
 }
 
 /// Lanes that may wait before the others stop for them.
 const PATIENCE: u32 = 2;
+/// Lanes that fall into step stop if no more of them are left: alone, one after the other, they are faster then.
+pub(super) const FEW: u32 = 6;
 
 /// # Safety
 /// As in `run`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,popcnt")]
-unsafe fn run_vectors<const N: usize>(
+unsafe fn run_vectors<const N: usize, const FREELY: bool>(
     state: &mut State,
     phases: &Phases,
     words: *const u32,
     tables: *const u32,
     blocks: *mut i16,
+    log: &mut Log,
 ) -> Stopped {
     let zero = _mm512_setzero_si512();
     let number = |n: i32| _mm512_set1_epi32(n);
     let (one, ones, low_byte, low_half) = (number(1), number(-1), number(255), number(0xffff));
     let (word_bits, in_word, block, in_block) = (number(32), number(31), number(64), number(!63));
+    let (no_value, rest) = (number(NO_VALUE as i32), number((1 << (16 - LOOKUP_BITS)) - 1));
     // The second and the third byte of each number.
     let code_bits_of = _mm512_set4_epi32(!0xf2, !0xf6, !0xfa, !0xfe);
     let value_bits_of = _mm512_set4_epi32(!0xf1, !0xf5, !0xf9, !0xfd);
@@ -58,6 +90,8 @@ unsafe fn run_vectors<const N: usize>(
     let mut window = [[zero; 3]; N];
     let (mut word, mut bit) = ([zero; N], [zero; N]);
     let (mut at, mut phase, mut table) = ([zero; N], [zero; N], [zero; N]);
+    // The last word of a lane, and where it has gone beyond a block.
+    let (mut limit, mut doubt) = ([zero; N], [zero; N]);
     let (mut end, mut beyond) = ([zero; N], [zero; N]);
     let (mut active, mut full) = ([0_u16; N], [0_u16; N]);
     for v in 0..N {
@@ -73,17 +107,23 @@ unsafe fn run_vectors<const N: usize>(
         at[v] = load(&state.at[lanes.clone()]);
         end[v] = load(&state.end[lanes.clone()]);
         phase[v] = load(&state.phase[lanes.clone()]);
-        table[v] = load(&state.table[lanes]);
+        table[v] = load(&state.table[lanes.clone()]);
+        if FREELY {
+            let words = _mm512_srli_epi32::<5>(load(&state.limit[lanes.clone()]));
+            limit[v] = _mm512_add_epi32(words, number(3));
+            doubt[v] = load(&state.doubt[lanes]);
+        }
         active[v] = (state.active >> (16 * v)) as u16;
     }
     let patience = state.active.count_ones().min(PATIENCE);
     let (mut rare, mut full_lanes, mut beyond_lanes) = (0_u32, 0_u32, 0_u32);
+    let mut log_len = log.len;
     loop {
         let mut entry = [zero; N];
         let mut bits = [zero; N];
         let mut place = [zero; N];
         let mut unknown = [0_u16; N];
-        let mut waiting = 0;
+        let (mut waiting, mut long) = (0, 0);
         for v in 0..N {
             bits[v] = _mm512_shldv_epi32(window[v][0], window[v][1], bit[v]);
             let index =
@@ -91,6 +131,19 @@ unsafe fn run_vectors<const N: usize>(
             // SAFETY: a table begins at `table` and has an entry for all values of the bits.
             entry[v] =
                 unsafe { _mm512_mask_i32gather_epi32::<4>(zero, active[v], index, tables.cast()) };
+            long |= _mm512_movepi32_mask(entry[v]);
+        }
+        if long != 0 {
+            for v in 0..N {
+                let long = _mm512_movepi32_mask(entry[v]);
+                let index = _mm512_and_si512(_mm512_srli_epi32::<16>(bits[v]), rest);
+                let index = _mm512_add_epi32(index, entry[v]);
+                let index = _mm512_andnot_si512(number(UNKNOWN as i32), index);
+                // SAFETY: the entry says where the table for its bits begins.
+                entry[v] = unsafe {
+                    _mm512_mask_i32gather_epi32::<4>(entry[v], long, index, tables.cast())
+                };
+            }
         }
         for v in 0..N {
             unknown[v] = _mm512_movepi32_mask(entry[v]);
@@ -103,17 +156,25 @@ unsafe fn run_vectors<const N: usize>(
                 _mm512_mask_sub_epi32(value, negative, value, _mm512_srlv_epi32(ones, value_bits));
             let value = _mm512_and_si512(value, low_half);
             place[v] = _mm512_add_epi32(at[v], _mm512_srli_epi32::<24>(entry[v]));
-            let known = active[v] & !unknown[v];
+            let mut known = active[v] & !unknown[v];
+            if FREELY {
+                let crosses = _mm512_xor_si512(place[v], at[v]);
+                let crosses = _mm512_mask_test_epi32_mask(known, crosses, block);
+                known &= !crosses;
+                let beyond = _mm512_mask_testn_epi32_mask(crosses, entry[v], no_value);
+                doubt[v] = _mm512_mask_mov_epi32(doubt[v], beyond, at[v]);
+            }
             // SAFETY: `place` is at most 62 after `at`, which is before the end of an active lane's batch; after that
             // there is room for a block.
             unsafe { _mm512_mask_i32scatter_epi32::<2>(blocks.cast(), known, place[v], value) };
         }
         for v in 0..N {
-            // Bit 21 of an entry is set where there is no value.
-            let crosses = _mm512_xor_si512(place[v], at[v]);
-            let empty = _mm512_srli_epi32::<15>(entry[v]);
-            // beyond | (crosses & !empty)
-            beyond[v] = _mm512_ternarylogic_epi32::<0xf4>(beyond[v], crosses, empty);
+            if !FREELY {
+                let crosses = _mm512_xor_si512(place[v], at[v]);
+                let empty = _mm512_srli_epi32::<{ NO_VALUE.trailing_zeros() - 6 }>(entry[v]);
+                // beyond | (crosses & !empty)
+                beyond[v] = _mm512_ternarylogic_epi32::<0xf4>(beyond[v], crosses, empty);
+            }
             let following = _mm512_add_epi32(place[v], one);
             let moves = active[v] & !unknown[v];
             let changed = _mm512_xor_si512(following, at[v]);
@@ -135,12 +196,29 @@ unsafe fn run_vectors<const N: usize>(
                 _mm512_mask_i32gather_epi32::<4>(window[v][2], empties, word[v], words.cast())
             };
             word[v] = _mm512_mask_add_epi32(word[v], empties, word[v], one);
-            let ended = _mm512_mask_cmpge_epu32_mask(active[v], at[v], end[v]);
-            active[v] &= !ended;
-            full[v] |= ended;
-            waiting |= u32::from(unknown[v] | full[v]) << (16 * v);
+            if FREELY {
+                // No branch: which lanes begin an MCU in a step cannot be predicted.
+                let begins = _mm512_mask_testn_epi32_mask(ends, phase[v], phase[v]);
+                let position = _mm512_add_epi32(_mm512_slli_epi32::<5>(word[v]), bit[v]);
+                for (to, numbers) in [(&mut log.bit, position), (&mut log.at, at[v])] {
+                    let numbers = _mm512_maskz_compress_epi32(begins, numbers);
+                    // SAFETY: the log has room for all MCUs, and a vector more.
+                    unsafe { _mm512_storeu_si512(to.as_mut_ptr().add(log_len).cast(), numbers) };
+                }
+                log_len += begins.count_ones() as usize;
+                active[v] = _mm512_mask_cmplt_epu32_mask(active[v], at[v], end[v]);
+                active[v] = _mm512_mask_cmplt_epu32_mask(active[v], word[v], limit[v]);
+            } else {
+                let ended = _mm512_mask_cmpge_epu32_mask(active[v], at[v], end[v]);
+                active[v] &= !ended;
+                full[v] |= ended;
+                waiting |= u32::from(unknown[v] | full[v]) << (16 * v);
+            }
         }
-        if waiting.count_ones() >= patience {
+        let has_unknown = unknown.iter().any(|lanes| *lanes != 0);
+        let left = active.iter().map(|lanes| lanes.count_ones()).sum::<u32>();
+        let has_ended = left <= FEW;
+        if if FREELY { has_unknown || has_ended } else { waiting.count_ones() >= patience } {
             for v in 0..N {
                 rare |= u32::from(unknown[v]) << (16 * v);
                 full_lanes |= u32::from(full[v]) << (16 * v);
@@ -153,13 +231,21 @@ unsafe fn run_vectors<const N: usize>(
     // SAFETY: the arrays have 16 numbers each.
     let store =
         |to: &mut [u32], numbers| unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), numbers) };
+    if FREELY {
+        log.len = log_len;
+        state.active = 0;
+    }
     for v in 0..N {
         let lanes = 16 * v..16 * v + 16;
         let bits = _mm512_slli_epi32::<5>(_mm512_sub_epi32(word[v], number(3)));
         store(&mut state.bit[lanes.clone()], _mm512_add_epi32(bits, bit[v]));
         store(&mut state.at[lanes.clone()], at[v]);
         store(&mut state.phase[lanes.clone()], phase[v]);
-        store(&mut state.table[lanes], table[v]);
+        store(&mut state.table[lanes.clone()], table[v]);
+        if FREELY {
+            store(&mut state.doubt[lanes], doubt[v]);
+            state.active |= u32::from(active[v]) << (16 * v);
+        }
     }
     Stopped { rare, full: full_lanes, beyond: beyond_lanes }
 }

@@ -5,13 +5,14 @@
 //! done by hand (`rare`). `avx512` has the step.
 
 mod avx512;
+mod windows;
 
 use headwater_simd::{Aligned, Vbmi2};
 
 use crate::declined::Declined;
 use crate::entropy::{Mcu, Predictors, Segment, Sink};
 use crate::header::{Frame, MCU_BLOCKS_MAX};
-use crate::huffman::{Found, LOOKUP_LEN, extend, set_steps};
+use crate::huffman::{Found, LOOKUP_LEN, extend, push_steps};
 use crate::stream::PADDING_BYTES;
 
 /// Lanes of one vector, and of two.
@@ -28,11 +29,12 @@ const BLOCK: usize = 64;
 /// Tables of one image and memory for the blocks of all lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    tables: Aligned<u32>,
+    tables: Vec<u32>,
     /// A batch of each lane and one block more, into which the end of the last one is written. All zero between
     /// two images.
     blocks: Aligned<i16>,
     state: Box<State>,
+    windows: windows::Memory,
 }
 
 /// Where each lane is.
@@ -49,6 +51,10 @@ struct State {
     phase: [u32; LANES_MAX],
     /// Where the table of the next symbol begins.
     table: [u32; LANES_MAX],
+    /// Where lanes stop that fall into step: at the word of this bit.
+    limit: [u32; LANES_MAX],
+    /// Where such a lane has last met what is no code, or gone beyond a block; 0 where it has not.
+    doubt: [u32; LANES_MAX],
     /// Lanes that have something to do.
     active: u32,
 }
@@ -134,15 +140,14 @@ impl Phases {
 impl Lanes {
     /// Makes the tables of an image.
     fn prepare(&mut self, frame: &Frame) {
-        let tables = self.tables.first(TABLES * LOOKUP_LEN);
-        let (tables, _) = tables.as_chunks_mut::<LOOKUP_LEN>();
+        self.tables.resize(TABLES * LOOKUP_LEN, 0);
         let mut made = [false; TABLES];
         for component in frame.components() {
             let places = [component.dc, 4 + component.ac];
             let codes = [frame.dc_code(component), frame.ac_code(component)];
             for ((place, code), is_dc) in places.into_iter().zip(codes).zip([true, false]) {
                 if !std::mem::replace(&mut made[place], true) {
-                    set_steps(code, is_dc, &mut tables[place]);
+                    push_steps(code, is_dc, place * LOOKUP_LEN, &mut self.tables);
                 }
             }
         }
@@ -158,28 +163,9 @@ impl Lanes {
         sink: &mut dyn Sink,
     ) -> Result<(), Declined> {
         self.prepare(frame);
-        let mcu = Mcu::new(frame);
-        let batch = (BATCH_BLOCKS / mcu.components().len()).max(1) as u32;
-        let mut run = Run {
-            frame,
-            phases: Phases::new(frame),
-            batch,
-            lane_len: (batch as usize * mcu.components().len() + 1) * BLOCK,
-            mcu,
-            words,
-            bits,
-            segments,
-            next: 0,
-            works: [Work::default(); LANES_MAX],
-        };
+        let mut run = Run::new(frame, (words, bits), segments);
         let blocks = self.blocks.first(LANES_MAX * run.lane_len);
-        let outcome = run.decode(
-            proof,
-            &mut self.state,
-            self.tables.first(TABLES * LOOKUP_LEN),
-            blocks,
-            sink,
-        );
+        let outcome = run.decode(proof, &mut self.state, &self.tables, blocks, sink);
         if outcome.is_err() {
             blocks.fill(0);
         }
@@ -206,7 +192,24 @@ struct Run<'a> {
 
 // === impl Run ===
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(frame: &'a Frame, (words, bits): (&'a [u32], u32), segments: &'a [Segment]) -> Self {
+        let mcu = Mcu::new(frame);
+        let batch = (BATCH_BLOCKS / mcu.components().len()).max(1) as u32;
+        Self {
+            frame,
+            phases: Phases::new(frame),
+            batch,
+            lane_len: (batch as usize * mcu.components().len() + 1) * BLOCK,
+            mcu,
+            words,
+            bits,
+            segments,
+            next: 0,
+            works: [Work::default(); LANES_MAX],
+        }
+    }
+
     fn decode(
         &mut self,
         proof: Vbmi2,
@@ -223,7 +226,7 @@ impl Run<'_> {
         let vectors = if lanes <= LANES_MAX / 2 { 1 } else { 2 };
         while state.active != 0 {
             let stopped =
-                avx512::run(proof, vectors, state, &self.phases, self.words, tables, blocks);
+                avx512::run(proof, vectors, state, &self.phases, (self.words, tables), blocks);
             if stopped.beyond != 0 {
                 return Err(Declined::Damage);
             }
@@ -324,14 +327,19 @@ impl Run<'_> {
             place == BLOCK - 1
         };
         if block_ends {
-            state.at[lane] = (at - at % BLOCK + BLOCK) as u32;
-            state.phase[lane] = self.phases.next[phase];
-            state.table[lane] = self.phases.dc[state.phase[lane] as usize];
+            self.end_block(state, lane);
         } else {
             state.at[lane] = (at - at % BLOCK + place + 1) as u32;
             state.table[lane] = self.phases.ac[phase];
         }
         Ok(())
+    }
+
+    fn end_block(&self, state: &mut State, lane: usize) {
+        let at = state.at[lane] as usize;
+        state.at[lane] = (at - at % BLOCK + BLOCK) as u32;
+        state.phase[lane] = self.phases.next[state.phase[lane] as usize];
+        state.table[lane] = self.phases.dc[state.phase[lane] as usize];
     }
 
     /// 32 bits at least, from `bit` on.
