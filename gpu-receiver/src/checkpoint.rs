@@ -90,8 +90,8 @@ pub enum CheckpointError {
     },
     /// A run has gone back in the stream there after this one had begun.
     #[error(
-        "{} has checkpoints of lineage {found}, and this run has lineage {own}: another run went \
-         back in the stream there; end one of the two runs, or give each its own \
+        "{} has checkpoints of lineage {found}, and this run has lineage {own}: another run \
+         resumed from an earlier step in this folder; end one of the two runs, or give each its own \
          receiver.checkpoint_dir", dir.display()
     )]
     Superseded {
