@@ -1,5 +1,5 @@
-"""Trainers of 1, 2, 4 and 8 ranks in turn, each killed and gone on from by the next: whether every row of every global batch is the one
-that a single rank gets that nobody kills.
+"""Whether every row of every global batch is the one that a single rank gets that nobody kills. Trainers of 1, 2, 4 and 8 ranks take the batches in
+turn: each is killed, and the next resumes.
 
     python benches/kills.py packs|patches FOLDER [GLOBAL_BATCHES]
 

@@ -316,7 +316,7 @@ fn sizes_without_groups_and_groups_without_sizes_are_refused() {
     let mut two = recipe();
     two.aspect_buckets[0].sizes.pop();
     let said = refused(config.clone(), two);
-    assert!(said.contains("the groups have 2 in row 0, place "), "{said}");
+    assert!(said.contains("group 2 (row 0, place "), "{said}");
     assert!(said.contains("`aspect_buckets` have 2 sizes"), "{said}");
     let mixing = serde_json::from_str(r#"{"mode": "pair"}"#).expect("mixing");
     let drawn = DrawnConfig { mixing: Some(mixing), ..DrawnConfig::default() };

@@ -169,7 +169,9 @@ pub enum SessionError {
         credits: u32,
     },
     /// A lease of a size that the recipe does not have.
-    #[error("lease {lease} is of bucket {bucket}, and the recipe has {buckets}")]
+    #[error(
+        "lease {lease} is of bucket {bucket}, and the recipe has {}", headwater_core::pluralize(*.buckets, "bucket")
+    )]
     NoBucket {
         /// The lease.
         lease: u64,

@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 
 const PREFIX: &str = "dl_state_";
 const SUFFIX: &str = ".json";
-/// After the name of a file that the stream has gone back behind; its sequence follows.
+/// Suffix of a checkpoint set aside when the stream went back before it; a sequence number follows.
 const ABANDONED: &str = ".abandoned-";
 /// Digits of the step in a file's name; larger steps have more.
 const STEP_DIGITS: usize = 9;
@@ -88,10 +88,10 @@ pub enum CheckpointError {
         /// How it differs.
         source: Box<SamplerError>,
     },
-    /// A run has gone back in the stream there after this one had begun.
+    /// Another run resumed from an earlier step in this folder after this one had begun.
     #[error(
-        "{} has checkpoints of lineage {found}, and this run has lineage {own}: another run went \
-         back in the stream there; end one of the two runs, or give each its own \
+        "{} has checkpoints of lineage {found}, and this run has lineage {own}: another run \
+         resumed from an earlier step in this folder; end one of the two runs, or give each its own \
          receiver.checkpoint_dir", dir.display()
     )]
     Superseded {

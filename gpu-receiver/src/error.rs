@@ -288,7 +288,7 @@ pub enum ReceiverError {
     Checkpoint(#[from] crate::checkpoint::CheckpointError),
     /// Called by the trainer's own `amax_reduce`, for whose end it would wait.
     #[error(
-        "amax_reduce is under way on this thread, and this call waits for its end: make it between two batches"
+        "this call would wait for the `amax_reduce` that is running on this thread: call it between batches"
     )]
     Busy,
     /// Batches cannot be put on the GPU.

@@ -14,7 +14,8 @@ use rustix::param::clock_ticks_per_second;
 pub(super) fn cpu_time(process: u32) -> Result<Duration> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).with_context(|| path.clone())?;
-    let ticks = ticks(&stat).with_context(|| format!("{path} is not as proc(5) has it"))?;
+    let ticks =
+        ticks(&stat).with_context(|| format!("{path} does not have the format of proc(5)"))?;
     Ok(Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64))
 }
 

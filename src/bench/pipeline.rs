@@ -105,7 +105,7 @@ impl Pipeline {
         let sequences = config.recipe.recipe()?.sequences;
         ensure!(
             sequences.is_none_or(|sequences| sequences.lengths.len() == 1),
-            "the plain loop has samples of one length: give one of `sequence_lengths`"
+            "the plain loop supports one sequence length: leave one in `sequence_lengths`"
         );
         let threads = config.augment.threads();
         config.augment.threads = threads;

@@ -25,8 +25,10 @@ pub(crate) struct Flags {
 }
 
 pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
-    let starter =
-        flags.starter.map(|pid| Pid::from_raw(pid).context("--starter is 0")).transpose()?;
+    let starter = flags
+        .starter
+        .map(|pid| Pid::from_raw(pid).context("--starter is 0: give a process number"))
+        .transpose()?;
     do_not_wait_for_readers();
     let telemetry = config.telemetry.clone().of_service("host");
     let _traces = start_traces(&telemetry, &Traced::tier("host"));

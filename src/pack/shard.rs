@@ -58,7 +58,7 @@ fn read(image: &Image) -> Result<Vec<u8>> {
     let path = image.path.display();
     let data = fs::read(&image.path).with_context(|| format!("cannot read image `{path}`"))?;
     if data.len() as u64 != image.bytes {
-        bail!("image `{path}` was changed meanwhile: run it again");
+        bail!("image `{path}` changed while it was packed: run the command again");
     }
     Ok(data)
 }

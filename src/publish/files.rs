@@ -52,8 +52,9 @@ impl FileOutlet {
         if let (true, Ok(there)) = (self.resumes, fs::read(&path)) {
             return already(&path, &there, chunks).map(Some);
         }
-        let bytes = write_whole(&path, chunks)
-            .with_context(|| format!("cannot write {}: has its disk room?", path.display()))?;
+        let bytes = write_whole(&path, chunks).with_context(|| {
+            format!("cannot write {}: check the disk's free space", path.display())
+        })?;
         Ok(Some(bytes))
     }
 }

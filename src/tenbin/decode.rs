@@ -122,7 +122,7 @@ fn tensor<'a>(header: &[u8], data: &'a [u8]) -> Result<Tensor<'a>> {
     let bytes = shape.iter().try_fold(width, |bytes, size| bytes.checked_mul(*size));
     let bytes = bytes.with_context(|| format!("{shape:?} of {code} is beyond 64 bits"))?;
     let there = data.len();
-    ensure!(bytes == there as u64, "{shape:?} of {code} is {bytes} bytes, and there are {there}");
+    ensure!(bytes == there as u64, "{shape:?} of {code} needs {bytes} bytes, but {there} follow");
     Ok(Tensor { code, info: text(info)?, shape, data })
 }
 
@@ -177,7 +177,7 @@ mod tests {
     fn what_is_not_tensorcoms_is_refused_and_named() {
         let good = header("f4", "", 1, &[1]);
         for (header, data, said) in [
-            (header("f4", "", 1, &[2]), 4, "[2] of f4 is 8 bytes, and there are 4"),
+            (header("f4", "", 1, &[2]), 4, "[2] of f4 needs 8 bytes, but 4 follow"),
             (header("f4", "", 2, &[1]), 4, "2 dimensions, with sizes of 1"),
             (header("f4", "", -1, &[]), 4, "-1 dimensions"),
             (header("f4", "", 10, &[1; 10]), 4, "9 at most"),

@@ -37,7 +37,7 @@ fn images_that_cannot_be_decoded_are_named() {
     tells(&ended, &[&shard, "sample 5, `000005`: ", "not an image"]);
     tells(&ended, &[&shard, "sample 7, `000007`: ", "65500x65500"]);
     assert_eq!(lines(&ended), 3, "{}", ended.stdout);
-    refused(&ended, &["3 samples and 0 shards broken: named above"]);
+    refused(&ended, &["3 samples and 0 shards broken: the lines above name them"]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_shard_that_breaks_off_is_named_and_its_whole_samples_are_read() {
     let ended = place.run(&["datasets", "validate"]);
     tells(&ended, &["truncated.tar: ", "at byte 12288", "`000002.jpg`"]);
     tells(&ended, &["2 samples in 1 shard,"]);
-    refused(&ended, &["0 samples and 1 shard broken: named above"]);
+    refused(&ended, &["0 samples and 1 shard broken: the lines above name them"]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_damaged_header_is_found_by_its_checksum() {
     File::options().write(true).open(&shard).unwrap().write_all_at(b"7", 110).unwrap();
     let ended = place.run(&["datasets", "validate"]);
     tells(&ended, &["photos-000003.tar: ", "byte 0", "checksum"]);
-    refused(&ended, &["0 samples and 1 shard broken: named above"]);
+    refused(&ended, &["0 samples and 1 shard broken: the lines above name them"]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn an_index_that_disagrees_with_its_shard_is_named_with_the_line() {
     fs::write(&idx, format!("{head}{}", rest.replacen("cls 512 ", "cls 1024 ", 1))).unwrap();
     let ended = place.run(&["datasets", "validate"]);
     tells(&ended, &["photos-000000.tar: ", "photos-000000.idx", "line 2", "1024"]);
-    refused(&ended, &["0 samples and 1 shard broken: named above"]);
+    refused(&ended, &["0 samples and 1 shard broken: the lines above name them"]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn double_keys_and_shards_without_a_sample_are_told() {
     let has = |line: String| assert!(ended.stdout.lines().any(|l| l == line), "{}", ended.stdout);
     has(format!("{doubled}: has 2 samples with key `a`: keys must be unique in a shard"));
     has(format!("{empty}: holds no sample: members need a name KEY.FIELD, as in `000.jpg`"));
-    refused(&ended, &["3 samples and 2 shards broken: named above"]);
+    refused(&ended, &["3 samples and 2 shards broken: the lines above name them"]);
 }
 
 #[test]

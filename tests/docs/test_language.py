@@ -43,7 +43,7 @@ ANY_BANNED = re.compile("|".join(BANNED))
 
 def documents():
     """Paths of the documents that people write, relative to the root."""
-    found = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "SECURITY.md")]
+    found = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     found += [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))]
     names = [path.relative_to(ROOT).as_posix() for path in found]
     return [name for name in names if not name.startswith(GENERATED) and "/." not in name]
@@ -119,7 +119,7 @@ def test_comments_and_errors_of_a_crate_are_in_plain_english(crate):
 
 
 def test_there_are_documents():
-    assert {"ARCHITECTURE.md", "docs/python.md", "docs/benchmarks/gpu.md", "slurm/README.md"} <= set(documents())
+    assert {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/python.md", "docs/benchmarks/gpu.md", "slurm/README.md"} <= set(documents())
 
 
 def test_there_are_crates():

@@ -94,7 +94,7 @@ epoch_of_two() {
     node decoding augment --storage "$storage" --set augment.backend=cuda --set augment.cuda_decode=device || return 1
     decoding=$address
     take on_processor "$cpu" && take on_gpu "$gpu" && take to_gpu "$gpu" --set receiver.device=cuda:0 || return 1
-    # Entry points are made by the first epoch, in which the processor decodes.
+    # Kernels decode in both epochs. In the first one they also find the entry points, which the second one has from the start.
     take first_decoding "$decoding" && take decoding "$decoding" || return 1
     for name in on_gpu to_gpu first_decoding decoding; do
         cmp "$work/on_processor.digests" "$work/$name.digests" || return 1

@@ -93,7 +93,7 @@ def test_a_series_ends_where_its_numbers_do(tiers, tmp_path):
 def test_a_file_that_cannot_be_written_is_named(tiers, tmp_path):
     (tmp_path / "1.ten").mkdir()
     (tmp_path / ".0.ten.tmp").mkdir()
-    assert f"cannot write {tmp_path}/0.ten: has its disk room?" in said(
+    assert f"cannot write {tmp_path}/0.ten: check the disk's free space" in said(
         tiers.publish("--to", f"file:{tmp_path}/{{0..}}.ten", *SMALL)
     )
     (tmp_path / "file").write_text("")

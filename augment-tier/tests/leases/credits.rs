@@ -80,6 +80,6 @@ async fn a_size_that_the_recipe_does_not_have_cannot_be_leased() {
     let status = receiver.ended().await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),
-        (Code::InvalidArgument, "lease 7 is of bucket 1, and the recipe has 1")
+        (Code::InvalidArgument, "lease 7 is of bucket 1, and the recipe has 1 bucket")
     );
 }

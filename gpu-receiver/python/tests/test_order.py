@@ -168,7 +168,7 @@ def test_the_group_of_a_batch_chooses_its_size(both, keys):
         numpy.testing.assert_array_equal(batch.images.numpy(), images)
     with pytest.raises(headwater.ConfigError, match="order_groups"):
         both(recipe=recipe, order=order)
-    with pytest.raises(headwater.ConfigError, match="the groups have 2 in row 0, place 2"):
+    with pytest.raises(headwater.ConfigError, match=r"group 2 \(row 0, place 2\) has no size"):
         both(recipe={"tensors": [{**tensor, "aspect_buckets": sizes[:2]}]}, order=order, order_groups=groups)
 
 

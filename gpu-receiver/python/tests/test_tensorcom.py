@@ -161,7 +161,7 @@ def header(code: bytes, rank: int, *dims: int) -> bytes:
 
 
 BAD = [
-    ([header(b"f4", 1, 2), bytes(4)], "tensor 0: [2] of f4 is 8 bytes, and there are 4"),
+    ([header(b"f4", 1, 2), bytes(4)], "tensor 0: [2] of f4 needs 8 bytes, but 4 follow"),
     ([header(b"q8", 1, 1), bytes(8)], "tensor 0: 'q8' is no element type"),
     ([header(b"f4", 2, 1), bytes(4)], "tensor 0: 2 dimensions, with sizes of 1"),
     ([header(b"f4", 10, *[1] * 10), bytes(4)], "9 at most"),

@@ -26,8 +26,8 @@ pub struct SampleConfig {
     #[key(default = "cls|label".into())]
     pub label_field: String,
     /// Which parts are compared with the worker's checksum on arrival: `network` (all that did not
-    /// come by `shm`), `sampled` (of those, the first 64 of each session, then one in 16), `all` or
-    /// `off`.
+    /// come by `shm`), `sampled` (of network parts: the first 64 of each session and after a
+    /// mismatch, then one in 16), `all` or `off`.
     #[key(default = Verify::Network)]
     pub verify: Verify,
     /// Compares each batch when the trainer releases it with what it was given; an error if it has
@@ -41,7 +41,7 @@ pub struct SampleConfig {
 pub enum Verify {
     /// Those that came over a network link.
     Network,
-    /// Of those the first 64 of each session and after a difference, then one in 16.
+    /// Of network parts: the first 64 of each session and after a mismatch, then one in 16.
     Sampled,
     /// All.
     All,

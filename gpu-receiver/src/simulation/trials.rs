@@ -42,8 +42,8 @@ fn workers_and_trials_that_come_and_go_leave_nearly_all_parts_made_once() {
     let trials = Some(Trials { come_and_go: true, ..Trials::default() });
     // Ten minutes of training, or four.
     let steps = if is_full() { 1500 } else { 600 };
-    // With all workers; with some, a change moves a larger share of the parts, and trials that are behind come to another
-    // worker than the one that has them.
+    // First with sessions with all workers, then with 16. With 16, a change moves a larger share of the parts, and trials
+    // that are behind come to another worker than the one that has them.
     for (workers_max, again_most, moved_most) in [(0, 0.03, 0.01), (16, 0.1, 0.1)] {
         for seed in seeds(if is_full() { 3 } else { 1 }) {
             let elastic =

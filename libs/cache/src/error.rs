@@ -18,7 +18,9 @@ pub enum CacheError {
         remedy: &'static str,
     },
     /// A folder that cannot be used.
-    #[error("cache folder `{path}` cannot be used: make it, allow it, or name another folder")]
+    #[error(
+        "cache folder `{path}` cannot be used: create it, give this user access, or name another folder"
+    )]
     Folder {
         /// The folder, or a file in it.
         path: PathBuf,

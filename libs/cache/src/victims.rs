@@ -13,7 +13,7 @@ pub(crate) struct Found {
 }
 
 /// Entries in the order in which they were used, the longest ago first. All others were used later
-/// than these, or after the scan; who of these was used since then is passed over.
+/// than these, or after the scan. Skips entries used since the scan.
 #[derive(Debug, Default)]
 pub(crate) struct Victims {
     pub(crate) next: VecDeque<Found>,

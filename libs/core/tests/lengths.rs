@@ -143,7 +143,7 @@ fn what_has_no_batches_of_several_lengths_says_so() {
         (|config| config.epoch_end = EpochEnd::ShortLast, "ends with a short batch"),
         (|config| config.epoch_end = EpochEnd::Exact, "ends with a short batch"),
         (|config| config.world_size = 3, "`batch_divisor` is 8, which 3 ranks"),
-        (|config| config.batch_samples = 8, "sequences of 576 has fewer than `batch_divisor` = 8"),
+        (|config| config.batch_samples = 8, "length 576 leaves fewer than `batch_divisor` = 8"),
         (
             |config| {
                 config.batch_samples = 40_000;
@@ -153,7 +153,7 @@ fn what_has_no_batches_of_several_lengths_says_so() {
         ),
         (
             |config| config.batch_samples = 4096,
-            "an epoch of 1500 samples has no step: the smallest batch",
+            "1500 samples do not fill one batch: the smallest needs",
         ),
     ];
     for (change, said) in cases {

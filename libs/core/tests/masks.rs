@@ -159,7 +159,8 @@ fn a_batch_of_dinov2_has_the_masks_it_asks_for() {
     }
 }
 
-/// DINOv3's masks have the sizes that their ratios say, to the patch: 4,941 of them in a batch of 128 samples.
+/// DINOv3's masks have the sizes that their ratios say, to the patch: 64 masks of 128 crops have
+/// 4,941 patches.
 #[test]
 fn a_batch_of_dinov3_has_all_the_masks_that_it_asks_for() {
     let spec = MaskSpec { style: MaskStyle::Dinov3, ..spec(16) };

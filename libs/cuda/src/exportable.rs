@@ -27,10 +27,10 @@ pub(crate) struct ExportableMemory {
 // === impl ExportableMemory ===
 
 impl ExportableMemory {
-    /// So many bytes of a GPU, or as many more as the driver's granules make of them. What they hold is of any origin.
+    /// At least this number of bytes of a GPU, rounded up to the driver's granules. They are not initialised.
     ///
     /// # Errors
-    /// The driver exports no memory, or the GPU has not as much.
+    /// The driver exports no memory, or the GPU has too little memory.
     pub(crate) fn take(gpu: &Gpu, len_bytes: u64) -> Result<Self, CudaError> {
         check_sharing()?;
         let context = gpu.context();

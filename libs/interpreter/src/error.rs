@@ -18,8 +18,8 @@ pub enum CallError {
     /// It raised another error, or gave what it may not: no verdict on the sample. The next call starts another
     /// interpreter.
     #[error(
-        "`{name}` raised {text}: it is tried again, since this does not say that the sample is bad; if it is, raise \
-         headwater.BadSample, or name the exception in {key}"
+        "`{name}` raised {text}. It will be called again, because this error does not mark the sample as bad. If the \
+         sample is bad, raise headwater.BadSample, or name the exception in {key}"
     )]
     Passing {
         /// What was called.

@@ -1,8 +1,9 @@
 //! Decodes baseline JPEG to the pixels of libjpeg-turbo (accurate inverse DCT, smooth upsampling), faster.
 //!
 //! Two answers only: the pixels that libjpeg-turbo gives for a file in which it finds nothing amiss, or a
-//! [`Declined`], after which libjpeg-turbo must be asked. Whatever is damaged, rare or strange is declined; so the
-//! judge over files stays the library that everybody else has.
+//! [`Declined`], after which libjpeg-turbo must be asked. Whatever is damaged, rare or strange is declined. So
+//! libjpeg-turbo, which everybody else has, stays the judge: the reference that decides which result is right
+//! (docs/glossary.md).
 //!
 //! `header` reads the markers, `huffman` makes tables, `stream` takes the stuffing out, `entropy` turns bits into
 //! coefficients, `pixels` turns these into samples and colours, `layout` says where samples lie, `entries` are places

@@ -35,7 +35,8 @@ pub struct CudaRenderer<D> {
     pub(super) tally: Arc<Tally>,
     /// JPEGs in the load that the device is to decode.
     pub(super) pending: Vec<Pending>,
-    /// For those that it leaves, while another image is in the decoder.
+    /// The processor's decoder for JPEGs that the device leaves, while `decoder` has another image. It is the judge: the
+    /// reference that decides which result is right (docs/glossary.md).
     pub(super) judge: Decoder,
     /// JPEGs in the load that kernels decode.
     pub(super) coder: Coder,

@@ -47,8 +47,8 @@ pub enum TraceError {
     Thread(io::Error),
     /// The process was forked from one that records.
     #[error(
-        "this process was forked from process {made_in} while that wrote a trace: begin traces after the \
-         fork, or start processes by `spawn`"
+        "this process was forked from process {made_in} while that process was writing a trace: \
+         start tracing after the fork, or start processes by `spawn`"
     )]
     Forked {
         /// The process that records.

@@ -47,7 +47,7 @@ impl Gpu {
                 let what = format!("decoded by kernels, image {}", first + at);
                 ensure!(
                     !differs(&ends[at], &found_ends[at]),
-                    "{what}: only one of the two refuses it"
+                    "{what}: only one of GPU and processor refuses it"
                 );
                 compare_rows(expected, found, &what)?;
                 good += u64::from(ends[at].is_ok());

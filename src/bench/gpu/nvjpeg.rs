@@ -96,7 +96,10 @@ impl Gpu {
                 let alone = std::iter::once(image.as_slice());
                 render(&mut *cuda, &nvjpeg, alone, 0, std::slice::from_mut(again));
             }
-            ensure!(found == again, "nvJPEG makes other pixels of an image without its neighbours");
+            ensure!(
+                found == again,
+                "nvJPEG decodes an image differently on its own than in a batch"
+            );
             for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
                 ensure!(
                     ends[at].is_ok() == found_ends[at].is_ok(),
@@ -129,7 +132,7 @@ impl Gpu {
                 let end = render(&mut *cuda, nvjpeg, alone, 0, std::slice::from_mut(again));
                 ensure!(
                     end[0].is_ok() == ends[at].is_ok() && *again == found[at],
-                    "nvJPEG makes other pixels of a damaged image without its neighbours"
+                    "nvJPEG decodes a damaged image differently on its own than in a batch"
                 );
             }
         }

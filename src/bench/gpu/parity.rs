@@ -106,7 +106,7 @@ impl Gpu {
             let found_ends = render(&mut *cuda, recipe, encoded(), first, &mut found);
             for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
                 if differs(&ends[at], &found_ends[at]) {
-                    bail!("{what}, image {}: only one of the two refuses it", first + at);
+                    bail!("{what}, image {}: only one of GPU and processor refuses it", first + at);
                 }
                 compare_rows(expected, found, &format!("{what}, image {}", first + at))?;
                 samples += u64::from(ends[at].is_ok());
@@ -147,7 +147,7 @@ impl Gpu {
             |tensor: &TensorSpec| matches!(tensor.dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3);
         ensure!(
             written == count as u64 || recipe.tensors.iter().any(has_more_behind),
-            "{what}: the GPU has written {written} of {count} samples to the part by itself: the driver does not pin \
+            "{what}: only {written} of {count} samples were written directly by the GPU, because the driver does not pin \
              the worker's memory (cuMemHostRegister)"
         );
         Ok(written)

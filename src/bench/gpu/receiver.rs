@@ -59,7 +59,10 @@ impl Uploads {
             let element = table[(at / plane % 3) as usize][usize::from(level)];
             (element as u16).to_le_bytes()
         });
-        ensure!(made.iter().copied().eq(wanted), "the GPU normalises levels otherwise");
+        ensure!(
+            made.iter().copied().eq(wanted),
+            "the GPU normalises to other values than the processor"
+        );
         Ok(Self { bytes, copied: time(&slot, bytes, &[], rounds)?, normalised })
     }
 }

@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// Calls with all bytes of a file. Whoever truncates the file meanwhile ends this process.
 pub(super) fn with_bytes_of<T>(path: &Path, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
     let file = File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
-    let length = usize::try_from(file.metadata()?.len()).context("a file beyond this machine")?;
+    let length = usize::try_from(file.metadata()?.len()).context("the file is too large to map")?;
     if length == 0 {
         return Ok(look(&[]));
     }

@@ -162,7 +162,7 @@ impl Bench {
                 let before = client.bytes_read();
                 let read = self.runtime.block_on(self.read(client, began))?;
                 let is_straight = way.is_straight(before, client.bytes_read());
-                ensure!(is_straight, "`{}` went another way: see the log", way.name());
+                ensure!(is_straight, "`{}` did not read by its own path: see the log", way.name());
                 read
             }
         };

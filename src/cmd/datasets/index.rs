@@ -123,8 +123,8 @@ fn index(place: &FoundPlace, force: bool) -> Result<Outcome> {
     }
     write(&path, &text).with_context(|| {
         format!(
-            "cannot write index `{}`: allow the folder to be written to; storage nodes do without \
-             (they keep their own in `storage.index_dir`)",
+            "cannot write index `{}`: allow the folder to be written to; storage nodes do not need this \
+             index: they keep their own in `storage.index_dir`",
             path.display()
         )
     })?;

@@ -69,7 +69,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     }
     let Tally { broken_samples, broken_shards, .. } = total;
     if broken_samples > 0 || broken_shards > 0 {
-        bail!("{}: named above", broken(broken_samples, broken_shards));
+        bail!("{}: the lines above name them", broken(broken_samples, broken_shards));
     }
     Ok(())
 }

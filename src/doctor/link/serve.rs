@@ -121,7 +121,7 @@ async fn serve_round(
     };
     // The other side waits for twice as long to hear which it is.
     let limit = control::PATIENCE / 2;
-    let ended = tokio::time::timeout(limit, arrived).await.context("parts stay out");
+    let ended = tokio::time::timeout(limit, arrived).await.context("no parts arrived in time");
     let progress = match ended.and_then(|arrived| arrived) {
         Ok(()) => Progress::Arrived,
         Err(error) => Progress::Failed(format!("{error:#}")),

@@ -128,9 +128,7 @@ pub enum SamplerError {
         samples: u64,
     },
     /// No length has a batch.
-    #[error(
-        "an epoch of {samples} samples has no step: the smallest batch of a sequence length has {least}: use a smaller batch"
-    )]
+    #[error("{samples} samples do not fill one batch: the smallest needs {least}; lower the batch")]
     NoBatch {
         /// Samples of all datasets.
         samples: u64,
@@ -139,8 +137,8 @@ pub enum SamplerError {
     },
     /// A length has no batch.
     #[error(
-        "a batch of sequences of {length} has fewer than `batch_divisor` = {divisor} samples, where one of {first} has \
-         {global_batch} over all ranks: raise the batch, lower the divisor, or leave the length out"
+        "length {length} leaves fewer than `batch_divisor` = {divisor} samples per batch (length {first} has \
+         {global_batch}): raise the batch, lower the divisor, or leave the length out"
     )]
     ShortBudget {
         /// The length.
@@ -164,7 +162,7 @@ pub enum SamplerError {
     },
     /// The stream has come to the end of the last epoch that has a number.
     #[error(
-        "the stream ends with epoch {}, the last that has a number: go back to an earlier epoch, or begin a job \
+        "the stream ends with epoch {}, which is the last possible one: go back to an earlier epoch, or start a job \
          with another seed",
         u32::MAX
     )]

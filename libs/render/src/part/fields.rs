@@ -126,8 +126,7 @@ impl SampleFields {
     }
 }
 
-/// A short word as it stands there; of anything else no more than its size, since whose bytes they
-/// are is not known here.
+/// A short word as text; otherwise only its size, because the bytes may be private.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let word = std::str::from_utf8(bytes).ok().filter(|text| {
         let plain = |c: char| c.is_alphanumeric() || " _-.,".contains(c);

@@ -90,7 +90,7 @@ pub async fn a_worker_that_does_not_listen_writes_nothing_after_gone(harness: &d
     world.silent().await;
 }
 
-/// Dropped while its bytes are under way: when `Gone` is said, the last of them that gets in has.
+/// Dropped while bytes are under way: after `Gone`, no more arrive.
 pub async fn a_part_on_its_way_writes_nothing_after_gone(harness: &dyn Harness) {
     const PART_BYTES: u64 = 24_000_000;
     let mut world = World::new(harness).await;

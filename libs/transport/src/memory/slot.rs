@@ -75,7 +75,7 @@ impl SlotMemory {
             }
             rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
             if huge_pages {
-                // Most kernels' policy gives memory files none. Before a card pins the pages.
+                // Call before a card pins the pages: most kernels give memory files no huge pages.
                 mapping.collapse();
             }
             // No further seals either: one against writing would stop the other workers.

@@ -56,7 +56,7 @@ pub(crate) enum WebError {
     Scheme(String),
     /// An address that is not encrypted, where that was not allowed.
     #[cfg(feature = "source-object-store")]
-    #[error("it is not encrypted: set `{0}` to `true` to allow that")]
+    #[error("the address is not encrypted: set `{0}` to `true` to allow plain HTTP")]
     Plain(&'static str),
     /// The system has no certificates.
     #[error(

@@ -150,7 +150,7 @@ def decode(parts: Sequence[Any]) -> tuple[list[np.ndarray], list[str]]:
             dtype, info, shape = _described(bytes(header))
             size = dtype.itemsize * math.prod(shape)
             if size != len(data):
-                raise MessageError(f"{list(shape)} of {dtype.str[1:]} is {size} bytes, and there are {len(data)}")
+                raise MessageError(f"{list(shape)} of {dtype.str[1:]} needs {size} bytes, but {len(data)} follow")
             # NumPy has a limit also for the other sizes of an array without elements.
             if dtype.itemsize * math.prod(dim for dim in shape if dim) > sys.maxsize:
                 raise MessageError(f"{list(shape)} of {dtype.str[1:]}: no array can have these sizes")

@@ -46,8 +46,7 @@ pub enum ListError {
     },
     /// A group that has no size.
     #[error(
-        "the groups have {group} in row {row}, place {place}: the recipe's `aspect_buckets` have {count} \
-         sizes, for groups from 0"
+        "group {group} (row {row}, place {place}) has no size: `aspect_buckets` has {count}, numbered from 0"
     )]
     GroupBeyond {
         /// The row, from 0.

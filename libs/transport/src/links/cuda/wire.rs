@@ -1,4 +1,4 @@
-//! What is the cuda link's own of what goes over its socket; docs/wire-format.md has the table.
+//! Messages that only the cuda link sends over its socket; docs/wire-format.md has the table.
 
 use crate::link::messages::{SlotTerms, u64_at};
 use crate::memory::window::{ExportedWindow, GpuUuid, WindowHandle};

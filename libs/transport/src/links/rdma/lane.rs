@@ -171,8 +171,8 @@ impl Lane {
         self.pair.fail()
     }
 
-    /// Destroys the pair, and lets go of what it had in hand. `false`: the pair cannot be destroyed, so
-    /// that all this stays where it is for good; whoever waits for a part hears that.
+    /// Destroys the pair, and lets go of what it had in hand. `false`: it cannot be destroyed, so its
+    /// memory is kept for good and waiters get an error.
     pub(super) fn end(mut self) -> bool {
         let mut tries = 0;
         let error = loop {
