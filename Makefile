@@ -63,9 +63,10 @@ test-arm: wheel
 	scripts/install-system.sh arm
 	tests/arm/run.sh $(WHEELS)
 
-# The monitor's page in Chromium, which is installed the first time: 450 MB.
+# The monitor's page and the docs site in Chromium, which is installed the first time: 450 MB. See `site` for mdBook.
 test-page: system $(VENV)/ready
 	scripts/install-system.sh page
+	scripts/site.sh
 	$(CARGO) build --workspace --bins
 	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
 	    $(PYTHON) -m pytest -q tests/page

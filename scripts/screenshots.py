@@ -26,10 +26,11 @@ from service import Service, program  # noqa: E402
 # Time in which the plots fill.
 FILL_S = float(os.environ.get("HEADWATER_SCREENSHOT_SECONDS", 75))
 BYTES_MAX = 200_000
-COLUMNS, ROWS = 120, 40
+COLUMNS, ROWS = 120, 26
 
-# Eighths of a cell, from the bottom.
+# Eighths of a cell, from the bottom and from the left.
 BLOCKS = "▁▂▃▄▅▆▇█"
+LEFT_BLOCKS = "▏▎▍▌▋▊▉"
 
 # A terminal's sixteen colours on a dark ground.
 PAPER, INK = "#11161c", "#d9dfe5"
@@ -103,14 +104,17 @@ def svg(lines):
             x, length = edge + column * width, len(text) * width
             if paper:
                 drawn.append(f'<rect x="{x:.1f}" y="{top}" width="{length:.1f}" height="{height}" fill="{paper}"/>')
-            if text.strip(BLOCKS + " ") == "":
+            if text.strip(BLOCKS + LEFT_BLOCKS + " ") == "":
                 # Fonts leave seams between them.
-                for at, block in enumerate(text):
-                    part = height * (BLOCKS.index(block) + 1) / 8 if block in BLOCKS else 0
-                    if part:
-                        drawn.append(
-                            f'<rect x="{x + at * width:.1f}" y="{top + height - part:.1f}" width="{width + 0.1:.1f}" '
-                            f'height="{part:.1f}" fill="{ink or INK}" shape-rendering="crispEdges"/>')
+                for found in re.finditer(f"([{BLOCKS}])\\1*|[{LEFT_BLOCKS}]", text):
+                    wide, high = len(found[0]) * width, height
+                    if found[1]:
+                        high *= (BLOCKS.index(found[1]) + 1) / 8
+                    else:
+                        wide *= (LEFT_BLOCKS.index(found[0]) + 1) / 8
+                    drawn.append(
+                        f'<rect x="{x + found.start() * width:.1f}" y="{top + height - high:.1f}" width="{wide:.1f}" '
+                        f'height="{high:.1f}" fill="{ink or INK}" shape-rendering="crispEdges"/>')
             else:
                 # Each run has its length, so that columns stay in line whatever the font is.
                 weight = ' font-weight="600"' if bold else ""
@@ -155,6 +159,8 @@ def page(service, folder):
         shown.run("document.querySelector('.sample details').open = true")
         shown.run("document.body.replaceChildren(document.querySelector('#h-batch').parentElement)")
         shown.run("[...document.querySelectorAll('.sample')].slice(3).forEach((sample) => sample.remove())")
+        # Down to the end of a draw: all draws would be a picture of text.
+        shown.look(1000, shown.run("Math.ceil(document.querySelectorAll('.sample li')[3].getBoundingClientRect().bottom)"))
         shown.picture(folder / "batch.png", whole=False)
 
 

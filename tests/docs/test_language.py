@@ -34,7 +34,7 @@ BANNED = {
     r"\bis around the (?:library|code)\b": "which code",
     r"\bas are wanted\b": "any number",
     r"\bare no classes\b": "are not classes",
-    r"\bof it decode\b": "decode, in render",
+    r"\bof it decode\b": "decode (in render)",
     r"\bmilliards?\b": "billion",
     r"\bthe seed system\b": "dino_loader",
 }

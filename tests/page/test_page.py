@@ -138,6 +138,28 @@ def test_it_is_readable(page, size, dark):
             assert page.run(f"({contrast})('{name}', '{paper}')") >= 4.5, (name, paper)
 
 
+# Texts of the flow that leave their box, or the picture, or lie on another text.
+CROSSING = """(() => {
+    const at = (node) => node.getBoundingClientRect();
+    const texts = [...document.querySelectorAll('#flow text')].filter((text) => text.textContent);
+    const boxes = [...document.querySelectorAll('#flow rect.box')].map(at);
+    const picture = at(document.querySelector('#flow svg'));
+    const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+    const isWithin = (a, b) => a.left >= b.left && a.right <= b.right;
+    return texts.filter((text, number) => !isWithin(at(text), picture)
+        || boxes.some((box) => meet(at(text), box) && !isWithin(at(text), box))
+        || texts.slice(number + 1).some((other) => meet(at(text), at(other)))).map((text) => text.textContent);
+})()"""
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 800, 905, 1280])
+def test_texts_of_the_flow_do_not_cross(page, width):
+    page.look(width, 800)
+    page.wait(f"document.querySelector('#flow svg').clientWidth < {width} && document.querySelector('#flow').clientWidth < {width}")
+    page.run("show(state.report)")
+    assert page.run(CROSSING) == []
+
+
 def test_the_switch_goes_before_the_system(page):
     page.look(1280, 800, dark=False)
     is_themed(page, "light")

@@ -67,7 +67,7 @@ function sampleCard(batch, sample, at, picture) {
       el("p", { class: "key mono" }, key),
       el("p", { class: "muted" }, `${dataset} / ${shard} / ${index}`),
       el("p", { class: "muted" }, [`label ${label}`, size, sample.pass ? `pass ${sample.pass}` : ""].filter(Boolean).join(" · ")),
-      sample.substitution ? el("p", { class: "alarm" }, `sample ${sample.substitution.used_index} stands there: ${sample.substitution.reason}`) : null,
+      sample.substitution ? el("p", { class: "alarm" }, `replaced by sample ${sample.substitution.used_index}: ${sample.substitution.reason}`) : null,
       draws));
 }
 

@@ -40,10 +40,32 @@ function flowPicture(report, width) {
       isKnown(linkBytes) ? rate(linkBytes) + (links ? ` · ${links}` : "") : ""] },
   ];
   const tag = isTrainer ? "sets the pace" : "bottleneck";
-  const picture = (width < 700 ? tall : wide)(boxes, arrows, slow, tag, width);
+  const gap = gapOf(arrows, width);
+  const size = (width - 2 - gap * (boxes.length - 1)) / boxes.length;
+  const isNarrow = width < 700 || boxes.some((part) => widest(part.lines, part.title || part.id) > size - 28);
+  const picture = isNarrow ? tall(boxes, arrows, slow, tag, width) : wide(boxes, arrows, slow, tag, width, gap, size);
   // A trainer that is the slower side is as it should be.
   if (isTrainer) picture.classList.add("calm");
   return picture;
+}
+
+// === Widths of text, in pixels ===
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+function widest(lines, strong) {
+  const family = getComputedStyle(document.body).fontFamily;
+  const width = (font, text) => {
+    ruler.font = `${font} ${family}`;
+    return ruler.measureText(text || "").width;
+  };
+  return Math.max(width("620 13px", strong), ...lines.map((line) => width("12px", line)));
+}
+
+// The space between two boxes: as wide as what is written over and under an arrow.
+function gapOf(arrows, width) {
+  const needed = arrows.map(({ lines: [strong, ...rest] }) => widest(rest, strong));
+  return Math.max(Math.min(210, width * 0.17), ...needed.map((text) => text + 24));
 }
 
 function box(part, slow, tag, x, y, width, height) {
@@ -72,11 +94,9 @@ function label(text, right, y) {
     svg("text", { class: "tag", x: right - width / 2, y: y + 4, "text-anchor": "middle" }, text)];
 }
 
-function wide(boxes, arrows, slow, tag, width) {
+function wide(boxes, arrows, slow, tag, width, gap, size) {
   const height = 104;
-  const gap = Math.min(210, width * 0.17);
-  const size = (width - 2 - gap * (boxes.length - 1)) / boxes.length;
-  const picture = svg("svg", { width, height: height + 12, role: "img", "aria-label": describe(boxes, arrows, slow) });
+  const picture = svg("svg", { width, height: height + 12, role: "img", "aria-label": describe(boxes, arrows, slow, tag) });
   boxes.forEach((part, at) => picture.append(box(part, slow, tag, 1 + at * (size + gap), 10, size, height)));
   arrows.forEach((arrow, at) => {
     const from = 1 + (at + 1) * size + at * gap + 8;
@@ -99,7 +119,7 @@ function tall(boxes, arrows, slow, tag, width) {
   const heights = boxes.map((part) => 38 + 17 * part.lines.filter(Boolean).length + (isKnown(part.share) ? 34 : 0));
   const tops = heights.map((_, at) => 10 + heights.slice(0, at).reduce((all, one) => all + one + gap, 0));
   const all = tops[tops.length - 1] + heights[heights.length - 1] + 2;
-  const picture = svg("svg", { width, height: all, role: "img", "aria-label": describe(boxes, arrows, slow) });
+  const picture = svg("svg", { width, height: all, role: "img", "aria-label": describe(boxes, arrows, slow, tag) });
   boxes.forEach((part, at) => picture.append(box(part, slow, tag, 1, tops[at], width - 2, heights[at])));
   arrows.forEach((arrow, at) => {
     const top = tops[at] + heights[at] + 4;
@@ -117,7 +137,7 @@ function tall(boxes, arrows, slow, tag, width) {
 }
 
 // The picture for those who hear it.
-function describe(boxes, arrows, slow) {
-  const said = boxes.map((part) => `${part.title || part.id}${part.id === slow ? " (here it is slow)" : ""}`);
+function describe(boxes, arrows, slow, tag) {
+  const said = boxes.map((part) => `${part.title || part.id}${part.id === slow ? ` (${tag})` : ""}`);
   return said.map((text, at) => (arrows[at] ? `${text}, ${arrows[at].lines.filter(Boolean).join(", ")} to` : text)).join(" ");
 }

@@ -44,7 +44,7 @@ function showAge() {
   byId("stale").hidden = !isStale;
   document.body.classList.toggle("stale", isStale);
   if (!isStale) return;
-  const age = state.report ? ` What is shown is ${ago(old / 1000)} old.` : "";
+  const age = state.report ? ` These values are ${ago(old / 1000)} old.` : "";
   byId("stale").textContent = `${state.failure || "The monitor makes no new reports"}.${age}`;
 }
 
@@ -82,7 +82,7 @@ function showVerdict({ summary }) {
 function showRange({ samples_per_s: list }) {
   const known = list.filter(isKnown);
   const mean = known.reduce((all, one) => all + one, 0) / known.length;
-  const figures = known.length === 0 ? [] : [["now", list[list.length - 1]], ["mean", mean], ["least", Math.min(...known)], ["most", Math.max(...known)]];
+  const figures = known.length === 0 ? [] : [["now", list[list.length - 1]], ["mean", mean], ["min", Math.min(...known)], ["max", Math.max(...known)]];
   byId("range").replaceChildren(...figures.map(([name, value]) => el("li", {}, name, el("b", {}, number(value)))));
 }
 

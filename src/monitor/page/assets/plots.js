@@ -74,7 +74,7 @@ class Plot {
       const x = area.right - (seconds / Math.max(span, 1e-9)) * (area.right - area.left);
       if (x < area.left - 1) continue;
       const anchor = seconds === 0 ? "end" : x < area.left + 14 ? "start" : "middle";
-      const text = seconds === 0 ? "now" : `−${seconds < 60 ? `${seconds} s` : `${Number((seconds / 60).toPrecision(2))} min`}`;
+      const text = seconds === 0 ? "now" : `−${seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`}`;
       picture.append(
         svg("line", { class: "grid", x1: x, x2: x, y1: area.bottom, y2: area.bottom + 4 }),
         svg("text", { class: "muted", x, y: PLOT.height - 4, "text-anchor": anchor }, text));

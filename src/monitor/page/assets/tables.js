@@ -59,7 +59,7 @@ const RANKS = [
   ["rank", who],
   ["samples/s", (row) => number(row.samples_per_s)],
   ["waiting", waitBar],
-  ["most for", topCause, "left"],
+  ["main cause", topCause, "left"],
   ["ready", (row) => of(row.ready_batches, row.slots)],
   ["workers", (row) => count(row.workers)],
   ["epoch / step", place],
@@ -79,9 +79,9 @@ const WORKERS = [
   ["ranks", (row) => count(row.sessions)],
   ["read", (row) => ms(row.part_ms.read)],
   ["render", (row) => ms(row.part_ms.render)],
-  ["decode, in render", (row) => ms(row.part_ms.decode)],
+  ["decode (in render)", (row) => ms(row.part_ms.decode)],
   ["deliver", (row) => ms(row.part_ms.deliver)],
-  ["kept for others", (row) => (row.share_parts > 0 ? `${plural(row.share_parts, "part")}, ${bytes(row.share_bytes)}` : NOT_KNOWN)],
+  ["parts kept to share", (row) => (row.share_parts > 0 ? `${plural(row.share_parts, "part")}, ${bytes(row.share_bytes)}` : NOT_KNOWN)],
   ["shared parts", (row) => count(row.parts_shared)],
   ["bad samples", (row) => fault(row.bad_samples)],
 ];
@@ -119,7 +119,7 @@ function weightRows(ranks) {
 const WEIGHTS = [
   ["dataset", (row) => row.dataset],
   ["share", (row) => percent(row.weight)],
-  ["of", (row) => row.whose],
+  ["ranks", (row) => row.whose],
 ];
 
 function showTables(report) {
@@ -131,7 +131,7 @@ function showTables(report) {
     storage: [report.storage, STORAGE, "No storage node is known."],
     links: [report.links, LINKS, "No part has come over a link yet."],
     caches: [caches, CACHES, "No cache is in use."],
-    weights: [weightRows(report.ranks), WEIGHTS, "No rank tells its weights."],
+    weights: [weightRows(report.ranks), WEIGHTS, "No rank reports its weights."],
   };
   for (const [id, [rows, columns, empty]] of Object.entries(tables)) {
     const place = byId(id);

@@ -63,7 +63,7 @@ function digits(value) {
 const count = (value) => (isKnown(value) ? value.toLocaleString("en-US") : NOT_KNOWN);
 const percent = (share) => {
   if (!isKnown(share)) return NOT_KNOWN;
-  return `${share > 0 && share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)} %`;
+  return `${share >= 0.0005 && share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)} %`;
 };
 const plural = (value, one, many = `${one}s`) => (isKnown(value) ? `${count(value)} ${value === 1 ? one : many}` : "");
 
