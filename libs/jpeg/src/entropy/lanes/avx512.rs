@@ -61,7 +61,7 @@ pub(super) fn run_freely(
 
 /// Lanes that may wait before the others stop for them.
 const PATIENCE: u32 = 2;
-/// Lanes that fall into step stop if no more of them are left: alone, one after the other, they are faster then.
+/// Lanes that fall into step stop if no more of them are left: one after the other, scalar code is faster then.
 pub(super) const FEW: u32 = 6;
 
 /// # Safety

@@ -260,10 +260,10 @@ impl Window<'_> {
         self.right_from[0] = Some(0);
     }
 
-    /// Lets lanes run on into each other's parts, all of them by `margin` bits, and then each alone until it meets the next
+    /// Lets lanes run on into each other's parts, all of them by `margin` bits, and then each by itself until it meets the next
     /// one. No more than `mcus` are left.
     fn decode(&mut self, margin: u32, mcus: usize) {
-        // What pads the last byte is no code: the last lane takes its last symbols alone, and no more than there are.
+        // What pads the last byte is no code: the last lane takes its last symbols by itself, and no more than there are.
         let most = self.run.bits.saturating_sub(32);
         for n in 0..self.count {
             self.state.limit[n] = (self.begun[n + 1] + margin).min(most);
