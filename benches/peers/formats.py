@@ -63,7 +63,7 @@ def torchcodec_entry():
         return lambda data: decode(raw(data)).permute(1, 2, 0).numpy()
 
     jpeg = by(ops.decode_jpeg)
-    return {"JPEG": jpeg, "progressive JPEG": jpeg, "PNG": by(ops.decode_png), "WebP": by(ops.decode_webp)}
+    return {"JPEG": jpeg, "progressive JPEG": jpeg, "PNG": by(ops.decode_png), **dict.fromkeys(("WebP", "lossless WebP"), by(ops.decode_webp))}
 
 
 #: Each is called for the functions that decode each format, from bytes to an array.
@@ -81,6 +81,7 @@ MADE = {
     "progressive JPEG": {"format": "JPEG", "quality": "keep", "progressive": True},
     "PNG": {"format": "PNG"},
     "WebP": {"format": "WEBP"},
+    "lossless WebP": {"format": "WEBP", "lossless": True},
 }
 
 
