@@ -4,6 +4,7 @@
     python benches/integrations.py --only timm
     python benches/integrations.py --rows lightly_train torchtitan
     python benches/integrations.py --timm-seeds 160
+    python benches/integrations.py --only lightning --seeds 40
 
 Runs in the environment of `make test-frameworks`. For each adapter: the loss of 100 steps with three seeds, and the samples
 of a training that is killed at a random step and resumed. Writes them into the page, or prints them. FOLDER has checkouts of
@@ -47,10 +48,10 @@ HEAD = """| repository | loader | loss, three seeds | mean | spread | apart | ki
 sys.path.insert(0, str(ROOT / "tests" / "frameworks"))
 
 
-def rows(name, scratch):
-    from adapters import figures, photos
+def data(name, runs, scratch):
+    """What a loss is measured with, and what samples are counted of."""
+    from adapters import photos
 
-    runs = importlib.import_module(f"adapters.{name}_runs")
     if name == "open_clip":
         trained = counted = photos.write_captioned(scratch / "captioned", lambda number, label: f"a photo of class {label}, number {number}")
     elif name == "torchtitan":
@@ -62,6 +63,14 @@ def rows(name, scratch):
         trained, counted = scratch / "classes", scratch / "photographs"
         photos.write_folder(trained / inner, one_class_each=False)
         photos.write_folder(counted / inner, one_class_each=True)
+    return trained, counted
+
+
+def rows(name, scratch):
+    from adapters import figures, photos
+
+    runs = importlib.import_module(f"adapters.{name}_runs")
+    trained, counted = data(name, runs, scratch)
     losses = figures.losses(runs.losses, trained)
     for kind in figures.KINDS:
         found = figures.resumed(f"{name}_runs", kind, str(counted), scratch / kind, photos.SAMPLES, SEED)
@@ -97,6 +106,21 @@ def with_rows(page, names, made, of_them):
     return FIGURES.sub(lambda _: figures, page)
 
 
+def of_seeds(name, seeds, scratch):
+    """The loss of either loader over many seeds: means and standard errors."""
+    from adapters import figures
+
+    runs = importlib.import_module(f"adapters.{name}_runs")
+    losses = figures.losses(runs.losses, data(name, runs, scratch)[0], range(seeds))
+    for kind in figures.KINDS:
+        yield said_of(kind, getattr(losses, kind))
+
+
+def said_of(kind, losses):
+    error = statistics.stdev(losses) / len(losses) ** 0.5
+    return f"{kind}: {statistics.mean(losses):.4f}, standard error {error:.4f}, of {len(losses)} seeds with deviation {statistics.stdev(losses):.4f}"
+
+
 def of_timm(seeds, scratch):
     """timm's loss over many seeds, where it erases after it mixes and before, beside Headwater's: means and standard errors."""
     from adapters import figures, photos, timm_runs
@@ -104,8 +128,7 @@ def of_timm(seeds, scratch):
     folder = photos.write_folder(scratch / "classes", one_class_each=False)
     for kind in ("upstream", timm_runs.ERASING_FIRST, "headwater"):
         found = [statistics.mean(timm_runs.losses(kind, folder, seed, figures.STEPS)[-figures.LAST :]) for seed in range(seeds)]
-        error = statistics.stdev(found) / len(found) ** 0.5
-        yield f"{kind}: {statistics.mean(found):.4f}, standard error {error:.4f}, of {seeds} seeds with deviation {statistics.stdev(found):.4f}"
+        yield said_of(kind, found)
 
 
 def machine():
@@ -138,13 +161,17 @@ def main():
     arguments.add_argument("--rows", nargs="+", choices=ON_PYPI + CHECKOUTS, help="these adapters, in place of their rows on the page")
     arguments.add_argument("--upstreams", metavar="FOLDER", help="checkouts of dinov2, dinov3, mae and ijepa")
     arguments.add_argument("--timm-seeds", type=int, metavar="SEEDS", help="timm's loss over as many seeds, also where it erases first, printed")
+    arguments.add_argument("--seeds", type=int, help="the loss of --only over as many seeds, printed")
     given = arguments.parse_args()
+    if given.seeds and not given.only:
+        arguments.error("--seeds goes with --only, which names the adapter")
     if given.upstreams:
         os.environ["HEADWATER_UPSTREAMS"] = given.upstreams
     warnings.filterwarnings("ignore", module="timm|open_clip|dinov2|dinov3|lightly|torch|datasets")
-    if given.timm_seeds:
+    if given.timm_seeds or given.seeds:
         with tempfile.TemporaryDirectory() as scratch:
-            for line in of_timm(given.timm_seeds, Path(scratch)):
+            made = of_timm(given.timm_seeds, Path(scratch)) if given.timm_seeds else of_seeds(given.only, given.seeds, Path(scratch))
+            for line in made:
                 print(line, flush=True)
         return
     table, load_before = "" if given.rows else HEAD, load()
