@@ -117,8 +117,8 @@ def of_seeds(name, seeds, scratch):
 
 
 def said_of(kind, losses):
-    error = statistics.stdev(losses) / len(losses) ** 0.5
-    return f"{kind}: {statistics.mean(losses):.4f}, standard error {error:.4f}, of {len(losses)} seeds with deviation {statistics.stdev(losses):.4f}"
+    mean, deviation, seeds = statistics.mean(losses), statistics.stdev(losses), len(losses)
+    return f"{kind}: {mean:.4f}, standard error {deviation / seeds**0.5:.4f}, of {seeds} seeds with deviation {deviation:.4f}"
 
 
 def of_timm(seeds, scratch):

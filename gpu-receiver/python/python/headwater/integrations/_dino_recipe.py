@@ -79,7 +79,8 @@ def gram_tensor(transform: Any) -> str:
     if gram is None or transform.gram_teacher_no_distortions:
         return "gram_crops"
     if gram != side:
-        remedy = f"Gram crops of {gram} pixels have no distortions here: set it to True, or give them the {side} of global crops, as {_RELEASED} does"
+        remedy = f"set it to True, or give them the {side} of global crops, as {_RELEASED} does"
+        remedy = f"Gram crops of {gram} pixels have no distortions here: {remedy}"
         refuse("gram_teacher_no_distortions=False", "DataAugmentationDINO", remedy)
     return "global_crops"
 

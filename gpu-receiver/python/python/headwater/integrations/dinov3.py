@@ -106,7 +106,8 @@ class CombinedDataLoader:
             raise ConfigError(f"CombinedDataLoader: loaders begin after {sorted(steps)} batches: give all the same `sampler_advance`")
         grams = sorted({one.gram for one in self.loaders})
         if len(grams) > 1:
-            raise ConfigError(f"CombinedDataLoader: Gram crops of its loaders are {' and '.join(grams)}: give all the same `gram_teacher_no_distortions`")
+            remedy = "give all the same `gram_teacher_no_distortions`"
+            raise ConfigError(f"CombinedDataLoader: Gram crops of its loaders are {' and '.join(grams)}: {remedy}")
         self._collated = partial(collated, gram=grams[0])
         self.loader = CombinedLoader([one.loader for one in self.loaders], self.ratios, seed=seed)
         (first_step,) = steps
