@@ -87,6 +87,16 @@ def test_a_killed_training_that_is_resumed_repeats_and_loses_no_sample(name, by_
 
 
 @pytest.mark.skipif(not upstreams.folder("dinov3"), reason=f"${upstreams.VARIABLE} has no checkout of dinov3")
+def test_distorted_gram_crops_of_the_global_size_are_the_global_crops(by_photograph):
+    """As in its configuration `dinov3_vitl16_lvd1689m_distilled.yaml`."""
+    for kind in figures.KINDS:
+        views = {"of_transform": dino_runs.transform("dinov3", gram_teacher_crops_size=dino_runs.SIDE, gram_teacher_no_distortions=False)}
+        for batch in batches("dinov3", kind, by_photograph, 3, **views)[0]:
+            assert list(batch)[-1] == "collated_gram_teacher_crops"
+            assert torch.equal(batch["collated_gram_teacher_crops"], batch["collated_global_crops"])
+
+
+@pytest.mark.skipif(not upstreams.folder("dinov3"), reason=f"${upstreams.VARIABLE} has no checkout of dinov3")
 def test_several_resolutions_come_in_upstreams_order(by_photograph):
     sizes = []
     for kind in figures.KINDS:

@@ -10,7 +10,7 @@ from table import PAGE
 FOLDER = PAGE.parent / "integrations"
 LINES_MAX = 5
 #: Of packages on PyPI whose lines stand in a user's own script.
-OF_SCRIPTS = ("lightly_train", "torchtitan")
+OF_SCRIPTS = ("lightly_train", "torchtitan", "lightning", "transformers")
 
 
 def listed(name):

@@ -20,10 +20,22 @@ class GaussianBlur(transforms.RandomApply):
 class Augmentation:
     """`DataAugmentationDINO`, of torchvision's old or new transforms."""
 
-    def __init__(self, kind=transforms, side=32, local_side=16, locals=2, gram=None, flips=0.5, shared=False, subset=False, jitter_p=0.8):
+    def __init__(
+        self,
+        kind=transforms,
+        side=32,
+        local_side=16,
+        locals=2,
+        gram=None,
+        gram_is_distorted=False,
+        flips=0.5,
+        shared=False,
+        subset=False,
+        jitter_p=0.8,
+    ):
         self.global_crops_size, self.local_crops_size, self.local_crops_number = side, local_side, locals
         self.global_crops_scale, self.local_crops_scale = (0.32, 1.0), (0.05, 0.32)
-        self.gram_teacher_crops_size, self.gram_teacher_no_distortions = gram, gram is not None
+        self.gram_teacher_crops_size, self.gram_teacher_no_distortions = gram, gram is not None and not gram_is_distorted
         self.share_color_jitter, self.local_crops_subset_of_global_crops, self.patch_size = shared, subset, 4
 
         def cut(size, scale):
@@ -36,7 +48,8 @@ class Augmentation:
         self.color_jittering = kind.Compose([jitter, kind.RandomGrayscale(0.2)])
         floats = [transforms.ToTensor()] if kind is transforms else [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
         normalize = kind.Compose([*floats, kind.Normalize(MEAN, STD)])
-        resize = [kind.Resize(side)] if gram else []
+        resize = [kind.Resize(side) if self.gram_teacher_no_distortions else torch.nn.Identity()]
+        self.resize_gram_teacher = kind.Resize(gram, interpolation=transforms.InterpolationMode.BICUBIC) if gram else None
 
         def distorted(resized, *extra):
             return kind.Compose([*resized, *([] if shared else [self.color_jittering]), *extra, normalize])

@@ -72,6 +72,34 @@ def test_gram_views_come_with_upstreams_name(open_batches):
     assert batch["collated_gram_teacher_crops"].shape == (2 * BATCH, 3, 48, 48) and batch["collated_global_crops"].shape[-1] == 32
 
 
+#: `crops` and what else its data follow from, as in upstream's `configs/train/dinov3_vitl16_lvd1689m_distilled.yaml`.
+RELEASED = {"side": 256, "local_side": 112, "locals": 8, "gram": 256, "gram_is_distorted": True, "flips": 0.0}
+
+
+def test_gram_crops_of_the_released_distillation_are_the_global_crops(open_batches, make):
+    of_views = {name: value for name, value in RELEASED.items() if name != "side"}
+    loader = open_batches(RELEASED["side"], of_views, collate_fn(256, patch=16, dtype=torch.bfloat16))
+    sizes = {"global_crops_size": 256, "local_crops_size": 112, "local_crops_number": 8, "horizontal_flips": False}
+    assert loader.loader.recipe == make(recipe={"preset": "dinov3", "dtype": "bf16", "dinov3": sizes}).recipe
+    (batch,) = taken(loader, 1)
+    assert list(batch)[-1] == "collated_gram_teacher_crops"
+    assert torch.equal(batch["collated_gram_teacher_crops"], batch["collated_global_crops"])
+    # So they are upstream's: what it makes Gram crops with leaves normalised tensors of this size as they are.
+    crops = v2.functional.to_image(batch["collated_global_crops"][0].float())
+    assert torch.equal(Augmentation(v2, **RELEASED).resize_gram_teacher(crops), crops)
+
+
+def test_gram_crops_are_the_global_crops_at_several_resolutions_too(open_batches):
+    loaders = [open_batches(side, {"gram": side, "gram_is_distorted": True}) for side in (32, 48)]
+    of_both = dinov3.CombinedDataLoader(zip(loaders, RATIOS), batch_size=BATCH, combining_mode=0)
+    batches = taken(of_both, 12)
+    assert {batch["collated_gram_teacher_crops"].shape[-1] for batch in batches} == {32, 48}
+    assert all(torch.equal(batch["collated_gram_teacher_crops"], batch["collated_global_crops"]) for batch in batches)
+    loaders[1] = open_batches(48, {"gram": 64})
+    with pytest.raises(headwater.ConfigError, match="Gram crops of its loaders are global_crops and gram_crops: give all the same"):
+        dinov3.CombinedDataLoader(zip(loaders, RATIOS), batch_size=BATCH, combining_mode=0)
+
+
 @pytest.mark.parametrize(
     ("of_views", "options"),
     [
@@ -138,8 +166,7 @@ def test_what_has_no_counterpart_is_refused_by_its_name(open_batches):
         open_batches(worker_init_fn=print)
     with pytest.raises(headwater.ConfigError, match="`transforms` of make_dataset has no counterpart"):
         dinov3.make_dataset(dataset_str="photos", transforms=print)
-    distorted = Augmentation(v2, gram=48)
-    distorted.gram_teacher_no_distortions = False
-    with pytest.raises(headwater.ConfigError, match="`gram_teacher_no_distortions=False` of DataAugmentationDINO has no counterpart"):
-        dataset = dinov3.make_dataset(dataset_str="photos", transform=distorted)
-        dinov3.make_data_loader(dataset=dataset, batch_size=BATCH, num_workers=0, collate_fn=collate_fn())
+    said = "`gram_teacher_no_distortions=False` of DataAugmentationDINO has no counterpart: Gram crops of 48 .* the 32 of global crops"
+    for gram in (48, 24):
+        with pytest.raises(headwater.ConfigError, match=said.replace("48", str(gram))):
+            open_batches(of_views={"gram": gram, "gram_is_distorted": True})

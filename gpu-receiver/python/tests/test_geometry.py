@@ -140,6 +140,80 @@ def test_digests_do_not_depend_on_workers_and_go_on_after_a_stop(data):
         assert [batch.digest for batch in loader] == whole[3:4]
 
 
+PLACES = ("geometry", "geometry_box", "geometry_flip", "geometry_size")
+
+
+def placed(crop, flip_p=0.0, has_geometry=True):
+    """Two views of each image, and where they lie."""
+    view = {"crop": crop, "ops": [{"op": "flip", "p": flip_p}]}
+    images = {"name": "images", "dtype": "u8", "height": 48, "width": 48, "views": [view, view]}
+    fields = [{"name": "geometry", "kind": "geometry", "like": "images"}]
+    return {"tensors": [images], "fields": fields if has_geometry else []}
+
+
+RANDOM = {"kind": "random_resized", "scale": [0.2, 1.0], "ratio": [0.75, 1.33]}
+
+
+def flat(path, side):
+    """Images of one colour each: every view of one has the same pixels, wherever it lies."""
+    return shard(path, [{"jpg": encoded(np.full((side, side, 3), 8 * number, np.uint8), "JPEG")} for number in range(SAMPLES)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "side", "differing"),
+    [
+        ({"crop": {**RANDOM, "scale": [0.1, 0.15]}}, SIDE, {"geometry", "geometry_box"}),
+        ({"crop": RANDOM, "flip_p": 1.0}, SIDE, {"geometry", "geometry_flip"}),
+        ({"crop": RANDOM}, 2 * SIDE, {"geometry", "geometry_box", "geometry_size"}),
+    ],
+    ids=["crop", "flip", "size"],
+)
+def test_the_digest_of_a_batch_covers_where_its_views_lie(tmp_path, changed, side, differing):
+    files = {size: flat(tmp_path / f"flat-{size}.tar", size) for size in {SIDE, side}}
+
+    def batches(names, side, **given):
+        with load(files[side], recipe=placed(**given, has_geometry="geometry" in names)) as loader:
+            return [({name: array(batch[name]) for name in names}, batch.digest) for batch in loader]
+
+    def digests(found):
+        return [digest for _, digest in found]
+
+    # The views have the same pixels, so without their places the digests are the same.
+    assert digests(batches(["images"], SIDE, crop=RANDOM)) == digests(batches(["images"], side, **changed))
+    one, other = batches(["images", *PLACES], SIDE, crop=RANDOM), batches(["images", *PLACES], side, **changed)
+    assert len(one) == len(other) == SAMPLES // 6
+    for (tensors, digest), (others, other_digest) in zip(one, other):
+        assert {name for name in tensors if not np.array_equal(tensors[name], others[name])} == differing
+        assert digest != other_digest
+    assert digests(one) == digests(batches(["images", *PLACES], SIDE, crop=RANDOM))
+
+
+@pytest.mark.parametrize("taken", [1, 4, 6])
+def test_a_resumed_loader_gives_the_same_places(data, taken):
+    def rest(loader):
+        """Of both epochs: the rest of the first one, and the second one."""
+        for epoch in loader.epochs(2):
+            for batch in loader:
+                yield epoch, {name: array(batch[name]) for name in (*PLACES, "images")}, batch.digest
+
+    with load(data, recipe=placed(RANDOM, 0.5)) as loader:
+        whole = list(rest(loader))
+    with load(data, recipe=placed(RANDOM, 0.5)) as loader:
+        for _ in zip(range(taken), rest(loader)):
+            pass
+        state = loader.state_dict()
+    # Rendered by a process of its own, with several threads.
+    with load(data, recipe=placed(RANDOM, 0.5), embedded=None, augment_threads=2) as loader:
+        loader.load_state_dict(state)
+        resumed = list(rest(loader))
+    assert len(whole) == 8 and len(resumed) == 8 - taken
+    for (epoch, tensors, digest), (of_resumed, others, other_digest) in zip(whole[taken:], resumed):
+        assert (epoch, digest) == (of_resumed, other_digest)
+        assert all(np.array_equal(tensors[name], others[name]) for name in tensors)
+    # No two batches have the same places.
+    assert len({tensors["geometry"].tobytes() for _, tensors, _ in whole}) == 8
+
+
 def test_a_mask_of_another_size_is_a_bad_sample(tmp_path):
     samples = [sample(number) for number in range(6)]
     samples[2]["png"] = sample(2, SIDE + 1)["png"]

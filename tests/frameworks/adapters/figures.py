@@ -59,9 +59,9 @@ def resumed(module: str, kind: str, data: str, folder: Path, samples: int, seed:
     folder.mkdir(parents=True)
     steps = samples // BATCH
     kill_after = kill_after or random.Random(seed).randrange(SAVED_EVERY + 1, steps)
-    killed = _train(module, kind, data, folder, kill_after)
+    killed = train(module, kind, data, folder, kill_after)
     assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
-    again = _train(module, kind, data, folder, 0)
+    again = train(module, kind, data, folder, 0)
     assert again.returncode == 0, again.stdout + again.stderr
     saved = kill_after // SAVED_EVERY * SAVED_EVERY
     first, second = (_read(folder / f"steps-{name}.jsonl") for name in ("killed", "resumed"))
@@ -73,7 +73,7 @@ def resumed(module: str, kind: str, data: str, folder: Path, samples: int, seed:
     return Resumed(kill_after, saved, repeated, expected - len(seen))
 
 
-def _train(module: str, kind: str, data: str, folder: Path, kill_after: int):
+def train(module: str, kind: str, data: str, folder: Path, kill_after: int):
     command = [sys.executable, "-m", f"adapters.{module}", kind, data, str(folder), str(kill_after)]
     return subprocess.run(command, cwd=Path(__file__).resolve().parents[1], capture_output=True, text=True, timeout=600)
 

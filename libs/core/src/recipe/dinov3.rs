@@ -2,7 +2,8 @@
 //! `data/transforms.py` and `configs/train`.
 //!
 //! Blur probabilities are those that the released code comes to, as for `dinov2`. Gram views
-//! exist without distortions only, as the released configurations have them.
+//! exist without distortions only. With distortions the released configurations have them at the
+//! size of global views, where they are the same tensors.
 
 use serde::{Deserialize, Serialize};
 

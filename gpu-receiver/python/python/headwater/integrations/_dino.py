@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Optional
 
 import torch
@@ -12,7 +13,7 @@ import torch
 from .. import Loader
 from ..distributed import process_group
 from ..sampling import BatchIterator, DataLoaderWrapper
-from ._dino_recipe import masks, recipe, settings_of
+from ._dino_recipe import gram_tensor, masks, recipe, settings_of
 from ._opening import refuse, source
 
 __all__ = ["DINOBatches", "Images", "collated", "images", "open_batches"]
@@ -62,7 +63,9 @@ def open_batches(style: str, dataset: Any, given: dict[str, Any], options: dict[
     if given["sampler_size"] > 0:
         refuse(f"sampler_size={given['sampler_size']}", "make_data_loader", 'leave it out, and give `epoch_end={"steps": N}`')
     keywords: dict[str, Any] = {"batch_size": given["batch_size"], "seed": given["seed"], **process_group.ranks()}
+    gram = "gram_crops"
     if "recipe" not in options:
+        gram = gram_tensor(described.transform)
         keywords["recipe"] = recipe(style, described.transform, settings["dtype"])
     if "masks" not in options:
         side = getattr(described.transform, "global_crops_size", None)
@@ -74,7 +77,7 @@ def open_batches(style: str, dataset: Any, given: dict[str, Any], options: dict[
     if sampler in _OF_EPOCHS:
         keywords["epoch_end"] = "drop_last" if given["drop_last"] else "short_last"
     loader = Loader(**{**source(described.path, given["num_workers"], options), **keywords, **options})
-    return DINOBatches(loader, _first_step(given["sampler_advance"], given["batch_size"]), is_infinite=sampler in _INFINITE)
+    return DINOBatches(loader, _first_step(given["sampler_advance"], given["batch_size"]), gram, is_infinite=sampler in _INFINITE)
 
 
 def _first_step(advance: int, batch_size: int) -> int:
@@ -89,23 +92,25 @@ class DINOBatches(DataLoaderWrapper):
     An iteration goes on with the next epoch for ever; with a sampler of epochs it ends with one.
     """
 
-    def __init__(self, loader: Loader, first_step: int, is_infinite: bool) -> None:
+    def __init__(self, loader: Loader, first_step: int, gram: str, is_infinite: bool) -> None:
         super().__init__(loader)
         #: Steps of the run before the first batch: `sampler_advance` in batches.
         self.first_step = first_step
+        #: The tensor of a batch that has its Gram crops: `gram_crops`, or `global_crops` where they are the same.
+        self.gram = gram
         self._is_infinite = is_infinite
         if first_step:
             loader.seek(*divmod(first_step, len(loader)))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return BatchIterator(self.loader, collated, is_endless=self._is_infinite)
+        return BatchIterator(self.loader, partial(collated, gram=self.gram), is_endless=self._is_infinite)
 
 
-def collated(batch: Any) -> dict[str, Any]:
-    """A batch with upstream's names."""
+def collated(batch: Any, gram: str) -> dict[str, Any]:
+    """A batch with upstream's names, and the tensor `gram` as Gram crops if it has one."""
     tensors = batch.torch()
     found = {theirs: tensors[ours] for theirs, ours in _TENSORS.items()}
     found["upperbound"] = batch.upperbound
     found["n_masked_patches"] = torch.full((1,), batch.n_masked_patches, dtype=torch.long)
-    gram: Optional[torch.Tensor] = tensors.get("gram_crops")
-    return found if gram is None else {**found, "collated_gram_teacher_crops": gram}
+    crops: Optional[torch.Tensor] = tensors.get(gram)
+    return found if crops is None else {**found, "collated_gram_teacher_crops": crops}

@@ -13,7 +13,7 @@ from ..dino.augment import BLUR_FIRST, BLUR_LOCAL, BLUR_SECOND, distortions
 from ..errors import ConfigError
 from ._opening import refuse
 
-__all__ = ["masks", "recipe", "settings_of"]
+__all__ = ["gram_tensor", "masks", "recipe", "settings_of"]
 
 Entry = dict[str, Any]
 
@@ -22,6 +22,7 @@ _OWNER = "make_data_loader"
 _PUBLISHED = "leave the augmentation as it is published, or give a recipe of your own, `recipe={..}`"
 _SETTINGS = ("mask_ratio_tuple", "mask_probability", "dtype", "n_tokens", "mask_generator")
 _SOLARIZE = 0.2
+_RELEASED = "dinov3_vitl16_lvd1689m_distilled.yaml"
 # What each attribute of `DataAugmentationDINO` does after a cut: blur and solarisation, by their probabilities.
 _VIEWS = {
     "global_transfo1": ("geometric_augmentation_global", BLUR_FIRST, None),
@@ -57,12 +58,9 @@ def recipe(style: str, transform: Any, dtype: torch.dtype) -> Entry:
         if flips != {0.5}:
             refuse("transform", _OWNER, _PUBLISHED)
         return {**entry, **sizes}
-    gram = transform.gram_teacher_crops_size
-    if gram is not None:
-        if not transform.gram_teacher_no_distortions:
-            refuse("gram_teacher_no_distortions=False", "DataAugmentationDINO", "Gram views have no distortions here: set it to True")
+    if transform.gram_teacher_crops_size is not None and gram_tensor(transform) == "gram_crops":
         entry["preset"] = "dinov3-gram"
-        sizes["gram_crops_size"] = int(gram)
+        sizes["gram_crops_size"] = int(transform.gram_teacher_crops_size)
     options = {
         "share_color_jitter": bool(transform.share_color_jitter),
         "localcrops_subset_of_globalcrops": bool(transform.local_crops_subset_of_global_crops),
@@ -70,6 +68,21 @@ def recipe(style: str, transform: Any, dtype: torch.dtype) -> Entry:
         "horizontal_flips": flips == {0.5},
     }
     return {**entry, "dinov3": {**sizes, **options}}
+
+
+def gram_tensor(transform: Any) -> str:
+    """The tensor that has a transform's Gram crops, if it makes any.
+
+    With distortions, upstream resizes the normalised global crop. To its own size that changes nothing, so the crops are the same.
+    """
+    gram, side = getattr(transform, "gram_teacher_crops_size", None), getattr(transform, "global_crops_size", None)
+    if gram is None or transform.gram_teacher_no_distortions:
+        return "gram_crops"
+    if gram != side:
+        remedy = f"set it to True, or give them the {side} of global crops, as {_RELEASED} does"
+        remedy = f"Gram crops of {gram} pixels have no distortions here: {remedy}"
+        refuse("gram_teacher_no_distortions=False", "DataAugmentationDINO", remedy)
+    return "global_crops"
 
 
 def _view(transform: Any, name: str) -> tuple[Entry, tuple[Any, ...]]:

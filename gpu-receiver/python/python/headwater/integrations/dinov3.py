@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Optional
 
 from .. import CombinedLoader
@@ -58,7 +59,8 @@ def make_data_loader(
         collate_fn: `partial(collate_data_and_cast, ..)`. Masks have DINOv3's style, with `random_circular_shift`.
         worker_init_fn: must be None: there are no workers of yours.
 
-    Batches have Gram views as `collated_gram_teacher_crops` if the transform makes them.
+    Batches have Gram views as `collated_gram_teacher_crops` if the transform makes them. With `gram_teacher_no_distortions=False`
+    they are as large as global crops and are the same tensor.
 
     Raises `ConfigError` for an argument that has no counterpart; the text names it, and what to do.
     """
@@ -102,13 +104,18 @@ class CombinedDataLoader:
             raise ConfigError(f"`batch_size={batch_size}` of CombinedDataLoader: the loaders have {sorted(sizes)}: give all the same")
         if len(steps) > 1:
             raise ConfigError(f"CombinedDataLoader: loaders begin after {sorted(steps)} batches: give all the same `sampler_advance`")
+        grams = sorted({one.gram for one in self.loaders})
+        if len(grams) > 1:
+            remedy = "give all the same `gram_teacher_no_distortions`"
+            raise ConfigError(f"CombinedDataLoader: Gram crops of its loaders are {' and '.join(grams)}: {remedy}")
+        self._collated = partial(collated, gram=grams[0])
         self.loader = CombinedLoader([one.loader for one in self.loaders], self.ratios, seed=seed)
         (first_step,) = steps
         if first_step:
             self.loader.seek(first_step)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return BatchIterator(self.loader, collated)
+        return BatchIterator(self.loader, self._collated)
 
     @property
     def step(self) -> int:
