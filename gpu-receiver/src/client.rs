@@ -10,7 +10,7 @@ use headwater_proto::augment::{
 };
 use headwater_proto::identity::{self, Identity, Tier};
 use headwater_proto::v1::augment_client::AugmentClient;
-use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
+use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_transport::ReceiverLink;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
@@ -62,7 +62,7 @@ async fn open(
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let (outbox, queue) = mpsc::channel::<ToWorker>(OUTBOX_MESSAGES);
     let _ = outbox.try_send(ToWorker::Hello(Box::new(hello)));
-    let messages = ReceiverStream::new(queue).map(headwater_proto::v1::ToWorker::from);
+    let messages = ReceiverStream::new(queue).map(v1::ToWorker::from);
     let refused = |status: tonic::Status| DialError {
         reason: status.message().to_owned(),
         hopeless: matches!(
@@ -88,6 +88,17 @@ async fn open(
     let welcome = loop {
         let message = inbox.message().await.map_err(refused)?;
         let message = message.ok_or_else(|| passing("worker closed the stream".into()))?;
+        // Before anything else of it is looked at: another version may mean something else by it.
+        if let Some(v1::from_worker::Message::Welcome(welcome)) = &message.message
+            && welcome.wire_version != WIRE_VERSION
+        {
+            let theirs = welcome.wire_version;
+            let reason = format!(
+                "worker speaks wire version {theirs}, this receiver {WIRE_VERSION}: \
+                 run the same release in all tiers"
+            );
+            return Err(failed(reason, true));
+        }
         match FromWorker::try_from(message) {
             Ok(FromWorker::Welcome(welcome)) => break welcome,
             Ok(FromWorker::LinkRequest(request)) => {
@@ -98,14 +109,6 @@ async fn open(
             Err(error) => return Err(passing(error.to_string())),
         }
     };
-    if welcome.wire_version != WIRE_VERSION {
-        let theirs = welcome.wire_version;
-        let reason = format!(
-            "worker speaks wire version {theirs}, this receiver {WIRE_VERSION}: \
-             run the same release in all tiers"
-        );
-        return Err(failed(reason, true));
-    }
     let inbox = inbox.map(|message| match message {
         Ok(message) => {
             FromWorker::try_from(message).map_err(|error| format!("protocol error: {error}"))
@@ -159,4 +162,52 @@ async fn connect(access: &Access, address: &str) -> Result<Reached, String> {
         .connect(&endpoint)
         .await
         .map_err(|error| format!("cannot reach {address}: {}", innermost(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::recipe::{Dtype, Recipe};
+    use headwater_proto::v1::augment_server::{Augment, AugmentServer};
+    use tokio_stream::wrappers::TcpListenerStream;
+    use tonic::{Request, Response, Status, Streaming};
+
+    use super::*;
+    use crate::config::ReceiverConfig;
+
+    /// A worker of another release: its welcome has its own number, and nothing that this one knows.
+    struct Other;
+
+    #[tonic::async_trait]
+    impl Augment for Other {
+        type WorkStream = ReceiverStream<Result<v1::FromWorker, Status>>;
+
+        async fn work(
+            &self,
+            _: Request<Streaming<v1::ToWorker>>,
+        ) -> Result<Response<Self::WorkStream>, Status> {
+            let welcome = v1::Welcome { wire_version: WIRE_VERSION + 1, ..v1::Welcome::default() };
+            let message = Some(v1::from_worker::Message::Welcome(welcome));
+            let (outbox, queue) = mpsc::channel(1);
+            outbox
+                .try_send(Ok(v1::FromWorker { message }))
+                .map_err(|_| Status::internal("full"))?;
+            Ok(Response::new(ReceiverStream::new(queue)))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_of_another_version_is_refused_by_name_before_its_welcome_is_read() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = tonic::transport::Server::builder().add_service(AugmentServer::new(Other));
+        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        let recipe = Recipe::preset("dinov2", Dtype::Bf16).unwrap();
+        let hello = crate::setup::hello(&ReceiverConfig::default(), &recipe, &[]);
+        let dial = GrpcDial { access: Access::default() };
+        let error = dial.dial(&address, hello, &[]).await.err().expect("another version");
+        let (theirs, ours) = (WIRE_VERSION + 1, WIRE_VERSION);
+        let said = format!("worker speaks wire version {theirs}, this receiver {ours}: run the");
+        assert!(error.reason.starts_with(&said), "{}", error.reason);
+        assert!(error.hopeless, "another try is of no use");
+    }
 }

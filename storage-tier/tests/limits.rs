@@ -101,6 +101,19 @@ async fn a_request_too_many_is_shed_with_a_sentence() {
 }
 
 #[tokio::test]
+async fn another_version_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node(&folder, |_| {});
+    let other = v1::StorageHello { wire_version: WIRE_VERSION + 1 };
+    let status = call(&node).await.hello(other).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    for number in [WIRE_VERSION, WIRE_VERSION + 1] {
+        assert!(status.message().contains(&format!(" {number}")), "{status}");
+    }
+    call(&node).await.hello(HELLO).await.expect("the node serves on");
+}
+
+#[tokio::test]
 async fn messages_and_headers_beyond_their_size_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let node = node(&folder, |_| {});

@@ -6,7 +6,7 @@ use std::path::Path;
 use headwater_jpeg::{Choice, Declined, Decoder, Entries, Output, Request, Way, Window};
 use headwater_simd::Simd;
 
-use crate::support::{Made, SUBSAMPLINGS, files, judge, made};
+use crate::support::{Made, SUBSAMPLINGS, compressed, files, judge, made, picture};
 
 /// Pixels of an image, the way to them and the entries that were made.
 type Found = (Vec<u8>, Way, Option<Entries>);
@@ -125,6 +125,38 @@ fn no_more_is_decoded_than_is_wanted() {
             let expected = expected.chunks_exact(3 * width).skip(top).take(rows);
             let expected = expected.flat_map(|row| &row[3 * 99..3 * 399]);
             assert!(expected.eq(&pixels), "{name} from row {top}");
+        }
+    }
+}
+
+/// White blocks take so few bits that lanes have no room for those in their part of the scan.
+#[test]
+fn lanes_without_room_change_no_pixel() {
+    let (width, height) = (1000, 720);
+    let picture = picture(width, height, 1);
+    for subsampling in SUBSAMPLINGS {
+        for (from, to) in [(300, 340), (340, 360), (400, 720), (500, 720), (600, 720), (680, 720)] {
+            let mut pixels = picture.clone();
+            pixels[from * 3 * width..to * 3 * width].fill(255);
+            let Made { name, file } = compressed(&pixels, (width, height), subsampling, 90, true);
+            let expected = judge(&file).unwrap().pixels;
+            for (streams, _) in all_streams() {
+                let mut decoder = decoder(streams, Some(0));
+                let (found, way, entries) = found(&mut decoder, &file, None, true).unwrap();
+                assert!(found == expected, "{name} by {way:?}, white in {from}..{to}");
+                let entries = entries.expect("entries of a whole image");
+                for rows in [360, 500, 650, 720] {
+                    for entries in [None, Some(&entries)] {
+                        let window = Window { left: 0, top: 0, width, height: rows };
+                        let mut pixels = vec![1; 3 * width * rows];
+                        let output = Output::Rgb { pixels: &mut pixels, stride: 3 * width };
+                        let request = Request { window, entries, record: false };
+                        decoder.read(&file).unwrap().decode(&request, output).unwrap();
+                        let is_right = pixels == expected[..pixels.len()];
+                        assert!(is_right, "{name}, white in {from}..{to}, {rows} rows");
+                    }
+                }
+            }
         }
     }
 }

@@ -56,9 +56,10 @@ impl Decoder {
         let is_from = |from: Option<u32>| from.is_some_and(|from| to >= from);
         let lanes: Option<Proof> = match self.simd {
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx512(proof) if is_from(speculates_from) => proof.vbmi2(),
+            Simd::Avx512(proof) => proof.vbmi2(),
             _ => None,
         };
+        let lanes = lanes.filter(|_| is_from(speculates_from));
         if self.simd == Simd::Plain || lanes.is_none() && !is_from(windows_from) {
             return Err(OutOfStep);
         }

@@ -36,8 +36,18 @@ pub(crate) fn made(
     optimize: bool,
 ) -> Made {
     let pixels = picture(width, height, (width * 31 + height) as u64);
-    let image =
-        Image { pixels: &pixels[..], width, pitch: width * 3, height, format: PixelFormat::RGB };
+    compressed(&pixels, (width, height), subsampling, quality, optimize)
+}
+
+/// A file of these pixels.
+pub(crate) fn compressed(
+    pixels: &[u8],
+    (width, height): (usize, usize),
+    subsampling: Subsamp,
+    quality: i32,
+    optimize: bool,
+) -> Made {
+    let image = Image { pixels, width, pitch: width * 3, height, format: PixelFormat::RGB };
     let mut compressor = Compressor::new().unwrap();
     compressor.set_subsamp(subsampling).unwrap();
     compressor.set_quality(quality).unwrap();

@@ -3,7 +3,7 @@
 
 mod made;
 
-pub(crate) use made::{Made, SUBSAMPLINGS, made};
+pub(crate) use made::{Made, SUBSAMPLINGS, compressed, made, picture};
 use turbojpeg::PixelFormat;
 
 /// What libjpeg-turbo makes of a file in which it finds nothing amiss.

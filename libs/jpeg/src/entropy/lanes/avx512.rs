@@ -44,14 +44,15 @@ pub(super) fn run_freely(
     for lane in 0..LANES_MAX {
         let last = state.bit[lane].max(state.limit[lane]) as usize / 32;
         assert!(last + 2 * WORDS_AHEAD < words.len(), "padding after the stream");
-        assert!(state.end[lane] as usize <= blocks.len(), "room for a lane");
+        assert!(state.end[lane] as usize + BLOCK <= blocks.len(), "room for a lane");
+        assert!(state.active >> lane & 1 == 0 || state.at[lane] < state.end[lane], "a full lane");
     }
     let room = state.end.iter().zip(&state.at).map(|(end, at)| end.saturating_sub(*at) as usize);
     let mcus_max = room.map(|room| room / BLOCK + 1).sum::<usize>() + LANES_MAX;
     assert!(log.len + mcus_max <= log.bit.len().min(log.at.len()), "room for all MCUs");
     // SAFETY: the proof exists only where the processor has these sets. A lane reads up to the fourth word after the one
-    // of its limit: a step takes less than a word. An active lane writes before its end and in the block of the place
-    // before it. The log has room for all MCUs that all rooms hold, and a vector more. Tables are where `Phases` has them.
+    // of its limit: a step takes less than a word. An active lane writes in the block that it is in, which is before its
+    // end, and one coefficient more. The log has room for all MCUs that all rooms hold, and a vector more. Tables are where `Phases` has them.
     unsafe {
         let (words, tables) = (words.as_ptr(), tables.as_ptr());
         let run = if vectors == 1 { run_vectors::<1, true> } else { run_vectors::<2, true> };

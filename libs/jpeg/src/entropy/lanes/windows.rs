@@ -21,6 +21,8 @@ const LANE_BLOCKS: u32 = 160;
 const ROOM_BLOCKS: usize = 3 * LANE_BLOCKS as usize + 1;
 /// Coefficients of a lane's room.
 const ROOM: usize = ROOM_BLOCKS * BLOCK;
+/// Where a lane that begins at 0 ends: one block less, so that what begins or is written there is not the next lane's.
+const END: usize = ROOM - BLOCK;
 /// MCUs of a lane at least: with fewer, falling into step costs more than it gains.
 const LANE_MCUS_MIN: u32 = 8;
 /// Lanes of a window at least: with fewer, most of a vector is idle.
@@ -249,7 +251,7 @@ impl Window<'_> {
         for n in 0..count {
             (state.bit[n], state.table[n]) = (start(n), run.phases.dc[0]);
             state.at[n] = (n * ROOM) as u32;
-            state.end[n] = ((n + 1) * ROOM) as u32;
+            state.end[n] = (n * ROOM + END) as u32;
             memory.starts[n].clear();
             memory.starts[n].push(start(n));
             self.begun[n] = start(n);
@@ -305,7 +307,7 @@ impl Window<'_> {
             }
         }
         for (bit, at) in log.starts() {
-            starts[at as usize / ROOM % LANES_MAX].push(bit);
+            starts[at as usize / ROOM].push(bit);
         }
     }
 
@@ -352,7 +354,9 @@ impl Window<'_> {
         }
         // What ends a scan too early is no guess.
         known.is_in_step |= came_true;
-        if known.place().mcu > before { Ok(came_true) } else { Err(Declined::Damage) }
+        // A first lane without room says nothing about guesses.
+        let is_full = self.state.at[0] >= self.state.end[0];
+        if known.place().mcu > before { Ok(came_true || is_full) } else { Err(Declined::Damage) }
     }
 }
 

@@ -107,28 +107,38 @@ fn lanes_meet_where_both_begin_an_mcu_once_the_first_one_is_right() {
     assert_eq!(meet(&[0, 40, 80], 0, &[]), None);
 }
 
+/// An image's frame, and lanes with its tables.
+fn prepared() -> (Frame, Lanes) {
+    let Sample { file, .. } = made_for_lanes().swap_remove(0);
+    let (frame, mut lanes) = (Frame::read(&file).unwrap(), Lanes::default());
+    lanes.prepare(&frame);
+    (frame, lanes)
+}
+
+/// A first word that ends with the AC symbol and `more` bits of zeros, zeros after it, and where the symbol begins.
+fn words_with(frame: &Frame, symbol: u8, more: u32) -> (Vec<u32>, u32) {
+    let code = frame.ac_code(&frame.components()[0]);
+    let found = |bits: u64| code.find(bits << 48).filter(|found| found.symbol == symbol);
+    let (bits, len) = (0..1 << 16).find_map(|bits| Some((bits, found(bits)?.bits))).unwrap();
+    let begins = 32 - len - more;
+    let mut words = vec![(bits as u32) << 16 >> begins];
+    words.resize(64, 0);
+    (words, begins)
+}
+
 /// Garbage may be followed by the block that two lanes meet at, and must leave nothing in it.
 #[test]
 fn what_goes_beyond_a_block_is_not_written() {
     let Some(proof) = proof() else { return };
-    let Sample { file, .. } = made_for_lanes().swap_remove(0);
-    let frame = Frame::read(&file).unwrap();
-    let mut lanes = Lanes::default();
-    lanes.prepare(&frame);
-    let code = frame.ac_code(&frame.components()[0]);
-    // A run of ten zeros and then a value of one bit.
-    let found = |bits: u64| code.find(bits << 48).filter(|found| found.symbol == 0xa1);
-    let (bits, len) = (0..1 << 16).find_map(|bits| Some((bits, found(bits)?.bits))).unwrap();
-    let len = len + 1;
-    // The symbol ends with the first word, where the lane stops.
-    let mut words = vec![(bits as u32) << 16 >> (32 - len)];
-    words.resize(64, 0);
+    let (frame, lanes) = prepared();
+    // A run of ten zeros and then a value of one bit. The lane stops with the first word.
+    let (words, begins) = words_with(&frame, 0xa1, 1);
     let run = Run::new(&frame, (&words, 64), &[]);
     for (at, is_beyond) in [(40, false), (60, true)] {
         for alone in [false, true] {
             let mut blocks = vec![0; LANES_MAX * ROOM];
             let mut state = State::default();
-            (state.bit[0], state.at[0], state.end[0]) = (32 - len, at, ROOM as u32);
+            (state.bit[0], state.at[0], state.end[0]) = (begins, at, END as u32);
             (state.table[0], state.limit[0], state.active) = (run.phases.ac[0], 32, 1);
             if alone {
                 let memory = (&mut blocks[..], &lanes.tables[..]);
@@ -136,8 +146,8 @@ fn what_goes_beyond_a_block_is_not_written() {
             } else {
                 let mut log = Log::default();
                 log.clear();
-                let code = (&words[..], &lanes.tables[..]);
-                avx512::run_freely(proof, 1, &mut state, &run.phases, code, &mut blocks, &mut log);
+                let (phases, code) = (&run.phases, (&words[..], &lanes.tables[..]));
+                avx512::run_freely(proof, 1, &mut state, phases, code, &mut blocks, &mut log);
             }
             assert_eq!(state.bit[0], 32);
             assert_eq!(state.doubt[0], if is_beyond { at } else { 0 }, "{alone}");
@@ -145,5 +155,30 @@ fn what_goes_beyond_a_block_is_not_written() {
             assert_eq!(written, (!is_beyond).then_some(at as usize + 10), "{alone}");
             assert_eq!(state.at[0], if is_beyond { 64 } else { at + 11 }, "{alone}");
         }
+    }
+}
+
+/// A scatter writes two coefficients: what follows the last block of a room is not the next lane's.
+#[test]
+fn a_full_room_leaves_the_next_one_as_it_is() {
+    let Some(proof) = proof() else { return };
+    let (frame, lanes) = prepared();
+    // The end of a block, which puts a zero on its last place if it has one coefficient.
+    let (words, begins) = words_with(&frame, 0, 0);
+    let run = Run::new(&frame, (&words, 64), &[]);
+    for lane in [0, LANES_MAX - 1] {
+        let mut blocks = vec![5; LANES_MAX * ROOM];
+        let mut state = State::default();
+        let end = lane * ROOM + END;
+        (state.bit[0], state.at[0], state.end[0]) = (begins, end as u32 - 63, end as u32);
+        (state.table[0], state.limit[0], state.active) = (run.phases.ac[0], 32, 1);
+        let mut log = Log::default();
+        log.clear();
+        let (phases, code) = (&run.phases, (&words[..], &lanes.tables[..]));
+        avx512::run_freely(proof, 1, &mut state, phases, code, &mut blocks, &mut log);
+        assert_eq!(state.at[0] as usize, end);
+        assert_eq!(blocks[end - 1], 0);
+        let next = (lane + 1) * ROOM;
+        assert!(blocks[next..].iter().all(|value| *value == 5), "lane {lane}");
     }
 }
