@@ -59,7 +59,7 @@ memory_bytes=${HEADWATER_GPU_MEMORY_BYTES:-34359738368}
 look_seconds=${HEADWATER_GPU_LOOK_SECONDS:-1}
 growth_mib=${HEADWATER_GPU_GROWTH_MIB:-64}
 # Seconds that each step may take where all take theirs.
-first_call='scaling:70 parity:55 epoch:25 receiver:30 kernels:20 ncu:40 first:30 link:50 dali:100 training:110 nccl:15
+first_call='scaling:80 parity:55 epoch:25 receiver:30 kernels:20 ncu:40 first:30 link:50 dali:100 training:110 nccl:15
     float8:10 sanitizer:60'
 by_name='start:20 types:30 nvjpeg:60 memory:310 nvjpeg-memory:310'
 steps=$(printf '%s ' $first_call $by_name | sed -E 's/:[0-9]+//g')

@@ -48,7 +48,7 @@ on_cores() {
 # Whether cores bound the back end, or the GPU, or the bus: what rates become with fewer cores and with half of the bytes.
 # Meanwhile `nvidia-smi` looks at the GPU's use and at the bus once a second.
 scaling() {
-    local cores watch dtype threads status=0 counts=''
+    local cores watch dtype threads status=0 counts='' each=$(((speed_seconds + 1) / 2))
     command -v taskset >/dev/null || { skip 'no taskset in PATH'; return; }
     for cores in ${HEADWATER_GPU_CORES:-8 12 16}; do
         if [ "$cores" -le "$(nproc)" ]; then counts="$counts $cores"; else echo "NOT RUN: $cores cores: there are $(nproc)"; fi
@@ -60,7 +60,7 @@ scaling() {
     for dtype in bf16 u8; do
         for cores in $counts; do
             threads=$(threads_for "$cores")
-            if on_cores "$cores" "$threads" "$dtype" --only back-end --seconds "$speed_seconds"; then
+            if on_cores "$cores" "$threads" "$dtype" --only back-end --seconds "$each"; then
                 echo "| $cores cores, $threads threads, $dtype |$(cat "$work/cells")"
             else
                 status=1
@@ -69,7 +69,7 @@ scaling() {
     done
     printf '\n| processor only, `dinov2` in bf16 | images/s |\n| --- | ---: |\n'
     for cores in $counts; do
-        if on_cores "$cores" "$cores" bf16 --only processor --seconds "$speed_seconds"; then
+        if on_cores "$cores" "$cores" bf16 --only processor --seconds "$each"; then
             echo "| $cores cores and threads |$(cat "$work/cells")"
         else
             status=1
@@ -164,14 +164,14 @@ dali() {
         return
     fi
     within python3 "$top/benches/peers/dali_gpu.py" --decoders first later --threads "$(nproc)" \
-        --seconds "$speed_seconds" --tune-seconds 2 --limit "$(left)" --best "$work/dali.json" "$photos" -- "${headwater[@]}"
+        --seconds "$speed_seconds" --tune-seconds 2 --limit $(($(left) * 9 / 10)) --best "$work/dali.json" "$photos" -- "${headwater[@]}"
 }
 
 # A training that gets its batches from four loaders in turns, DALI's with the settings that `dali` has found.
 training() {
     local tuned=()
     [ ! -s "$work/dali.json" ] || tuned=(--dali "$work/dali.json")
-    within python3 "$top/benches/training_gpu.py" --threads "$(nproc)" --limit "$(left)" "${tuned[@]}" "$photos" -- "${headwater[@]}"
+    within python3 "$top/benches/training_gpu.py" --threads "$(nproc)" --limit $(($(left) * 9 / 10)) "${tuned[@]}" "$photos" -- "${headwater[@]}"
 }
 
 # one_rank WHAT: see tests/gpu/one_rank.py.
