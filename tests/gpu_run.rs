@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::emulation;
@@ -11,6 +11,40 @@ use crate::emulation;
 /// The script's `nvidia-smi`: somebody uses 100 MiB of a GPU.
 const MANAGEMENT: &str =
     "#!/bin/sh\ncase $* in *memory.used*) echo 100 ;; *) echo Emulated GPU ;; esac\n";
+
+/// The script's `ncu`, which has seen two launches of a kernel.
+const PROFILER: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" != --log-file ] || log=$2; shift; done
+cat >"$log" <<'END'
+==PROF== Connected to process 7
+"ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"
+"0","find_entries(Image *)","(128, 1, 1)","(8, 1, 1)","Duration","ns","9,300"
+"1","find_entries(Image *)","(128, 1, 1)","(96, 1, 1)","Duration","us","930.5"
+END
+"#;
+
+/// The script's `compute-sanitizer`, which complains of nothing.
+const SANITIZER: &str = "#!/bin/sh\necho '========= ERROR SUMMARY: 0 errors'\n";
+
+/// Stands for the program: `parity` hangs, and in the first pass kernels find no entries.
+const HANGS: &str = r#"#!/bin/sh
+case $* in
+    *'--only parity'*) sleep 1000 ;;
+    *'--only decode,back-end'*)
+        echo '| first pass | 0.0 % | 0.0 % | 100.0 % |'
+        echo '| whole back end, GPU that decodes, first pass | 900 |'
+        echo '| whole back end, GPU that decodes, later passes | 1000 |'
+        ;;
+esac
+"#;
+
+/// Writes a program of a text.
+fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a script");
+    path
+}
 
 /// A folder with a shard of one small photograph: an emulated GPU takes its time.
 pub(crate) fn photo() -> tempfile::TempDir {
@@ -61,9 +95,11 @@ fn the_bench_fails_where_the_processor_has_stood_in_for_the_gpu() {
 #[test]
 fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
     let (photo, out) = (photo(), tempfile::tempdir().expect("a folder"));
-    let management = out.path().join("nvidia-smi");
-    fs::write(&management, MANAGEMENT).expect("a script");
-    fs::set_permissions(&management, fs::Permissions::from_mode(0o755)).expect("a script");
+    let stand_ins =
+        [("nvidia-smi", MANAGEMENT), ("ncu", PROFILER), ("compute-sanitizer", SANITIZER)];
+    for (name, text) in stand_ins {
+        script(out.path(), name, text);
+    }
     let path = std::env::var("PATH").expect("a path");
     // Every preset on an emulated GPU takes half a minute of a processor: `make soak` does that.
     let parity = std::env::var_os("HEADWATER_SOAK").map_or("", |_| "parity");
@@ -71,11 +107,19 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
     let output = on_emulated_gpu(script)
         .args([Path::new(env!("CARGO_BIN_EXE_headwater")), photo.path(), out.path()])
         .env("PATH", format!("{}:{path}", out.path().display()))
-        .env("HEADWATER_GPU_ONLY", format!("{parity} epoch speed sanitizer memory"))
+        .env(
+            "HEADWATER_GPU_ONLY",
+            format!("scaling {parity} epoch kernels ncu first link sanitizer memory"),
+        )
         .env("HEADWATER_GPU_IMAGES", "1")
         .env("HEADWATER_GPU_ROUNDS", "1")
         .env("HEADWATER_GPU_PART", "1")
         .env("HEADWATER_GPU_BATCH", "1")
+        .env("HEADWATER_GPU_CORES", "1")
+        .env("HEADWATER_GPU_MEMORY_BYTES", "67108864")
+        // The link's test kills a worker after five small batches.
+        .env("HEADWATER_GPU_BATCHES", "5")
+        .env("HEADWATER_GPU_PRESET", "imagenet-eval")
         .env("HEADWATER_GPU_SPEED_SECONDS", "1")
         .env("HEADWATER_GPU_SECONDS", "4")
         .env("HEADWATER_GPU_LIMIT_SECONDS", "3600")
@@ -94,6 +138,8 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         " segments | `decode_bits` |",
         " segments | `make_samples` |",
         " segments | `make_pixels` |",
+        "| 1 cores, 1 threads, u8 |",
+        "| `find_entries` | (96, 1, 1) x (128, 1, 1) | 930.5 us |",
         "| GPU's kernels, 1 threads, later passes |",
         "| first pass | 0.0 % | 100.0 % | 0.0 % |",
         "| later passes | 100.0 % | 0.0 % | 0.0 % |",
@@ -101,11 +147,19 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         "| whole back end, GPU that decodes, later passes |",
         "| copied, normalised to bf16 |",
         "| whole back end, GPU |",
-        "| whole back end, processor |",
+        "| processor only, `dinov2` in bf16 | images/s |",
+        "kernels found entries of 100.0 % of the images, and left 0.0 % to the processor",
         "GPU memory 100 MiB, 100 MiB at most",
         "batches by workers on the GPU, also to a receiver's GPU and decoded there: no sample differs",
+        "of 1 images kernels decoded 1 by entries that they found",
+        "a worker killed and started again in mid-epoch, another one killed: no sample differs",
+        "| scaling | passed |",
         "| epoch | passed |",
-        "| sanitizer | ",
+        "| kernels | passed |",
+        "| ncu | passed |",
+        "| first | passed |",
+        "| link | passed |",
+        "| sanitizer | passed |",
         "| memory | passed |",
         "all that ran passed",
     ];
@@ -120,6 +174,33 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         ]);
     }
     for line in lines {
+        assert!(report.contains(line), "no `{line}` in\n{report}");
+    }
+}
+
+/// A step that hangs is ended with its own share of the time, and the next ones run.
+#[test]
+fn a_step_that_hangs_takes_no_time_of_others_and_a_processor_that_stands_in_for_kernels_fails() {
+    let (photo, out) = (photo(), tempfile::tempdir().expect("a folder"));
+    script(out.path(), "compute-sanitizer", SANITIZER);
+    let program = script(out.path(), "headwater", HANGS);
+    let path = std::env::var("PATH").expect("a path");
+    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu/run.sh"))
+        .args([program.as_path(), photo.path(), out.path()])
+        .env("PATH", format!("{}:{path}", out.path().display()))
+        .env("HEADWATER_GPU_ONLY", "parity first sanitizer")
+        .env("HEADWATER_GPU_LIMIT_SECONDS", "20")
+        .output()
+        .expect("bash");
+    assert_eq!(output.status.code(), Some(1));
+    let report = fs::read_to_string(out.path().join("report.md")).expect("a report");
+    for line in [
+        "| parity | FAILED: status 124, at the end of its ",
+        "less than 50 %: the processor has done the work of the kernels",
+        "| first | FAILED: status 1 |",
+        "| sanitizer | passed |",
+        "FAILED: parity first",
+    ] {
         assert!(report.contains(line), "no `{line}` in\n{report}");
     }
 }

@@ -11,6 +11,7 @@ the host's memory, where its links take them from. The table is Markdown.
 
 import argparse
 import itertools
+import json
 import pathlib
 import re
 import statistics
@@ -62,6 +63,8 @@ SETTINGS = {
     "gates": ["conditionals", "neutral"],
     "pipelines": [1, 2, 4],
 }
+# Of the time that there is, this much goes to trying them.
+TUNING_SHARE = 0.6
 # Enough for all decoded photos, where the cache of decoded images is on.
 CACHE_MB = 4096
 
@@ -135,25 +138,29 @@ def named(settings):
 
 
 def tuned(photos, arguments, measure):
-    """The fastest settings, each setting tried in turn; all that was measured as a table."""
+    """The fastest settings, each setting tried in turn; all that was measured as a table, line by line."""
     best, rates = {key: values[0] for key, values in SETTINGS.items()}, {}
+    end = time.monotonic() + TUNING_SHARE * arguments.limit
+    print(f"| DALI {nvidia.dali.__version__}, {arguments.tune_seconds:g} s each | images/s |\n| --- | ---: |")
 
     def rate(settings):
         key = tuple(settings.values())
         if key not in rates:
             try:
+                if time.monotonic() > end:
+                    raise TimeoutError("no time is left for it")
                 rates[key] = measure(settings)
+                result = f"{rates[key]:.0f}"
             except Exception as error:  # noqa: BLE001
-                print(f"NOT RUN: DALI, {named(settings)}: {str(error).splitlines()[0]}\n")
-                rates[key] = 0.0
+                result, rates[key] = f"NOT RUN: {(str(error) or repr(error)).splitlines()[0]}", 0.0
+            print(f"| {named(settings)} | {result} |", flush=True)
         return rates[key]
 
     for key, values in SETTINGS.items():
         best = max(({**best, key: value} for value in values), key=rate)
-    print(f"| DALI {nvidia.dali.__version__}, {arguments.tune_seconds:g} s each | images/s |\n| --- | ---: |")
-    for key, found in rates.items():
-        print(f"| {named(dict(zip(SETTINGS, key)))} | {found:.0f} |")
     print()
+    if arguments.best:
+        arguments.best.write_text(json.dumps(best))
     return best
 
 
@@ -228,6 +235,8 @@ def parse():
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
     parser.add_argument("--tune-seconds", type=float, default=3, help="of each of DALI's settings")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for everything; fewer rounds where they are over")
+    parser.add_argument("--best", type=pathlib.Path, help="file for DALI's fastest settings, as JSON")
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--device", type=int, default=0)
     return parser.parse_args()
@@ -235,6 +244,7 @@ def parse():
 
 def main():
     arguments = parse()
+    end = time.monotonic() + arguments.limit
     photos = read_photos(arguments.folder)
     with tempfile.TemporaryDirectory() as folder:
         # DALI's cache needs names.
@@ -245,8 +255,12 @@ def main():
         peers = contenders(photos, arguments)
         rates = {name: [] for name in peers}
         for _ in range(arguments.rounds):
+            began = time.monotonic()
             for name, peer in peers.items():
                 rates[name].append(peer.images_per_second(arguments.seconds))
+            # One more round takes as long, and has to be at its end in time.
+            if 2 * time.monotonic() - began > end:
+                break
     report(rates, len(photos), arguments)
     # A comparison without either side is none.
     sys.exit(not all(any(side in name for name in rates) for side in ("DALI", "headwater")))
@@ -256,7 +270,8 @@ def report(rates, photos, arguments):
     medians = {name: statistics.median(values) for name, values in rates.items()}
     dali = {"cached" in name: rate for name, rate in medians.items() if "DALI" in name}
     print(f"{photos} photos, {arguments.threads} threads of DALI;")
-    print(f"medians of {arguments.rounds} interleaved rounds of {arguments.seconds:g} s\n")
+    rounds = max(map(len, rates.values()), default=0)
+    print(f"medians of {rounds} interleaved rounds of {arguments.seconds:g} s\n")
     print("| system | `dinov2`, images/s | spread | over DALI in the same pass |")
     print("| --- | ---: | ---: | ---: |")
     for name, rate in medians.items():

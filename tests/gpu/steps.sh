@@ -19,20 +19,86 @@ carried() {
     export PYTHONPATH=$work/python${PYTHONPATH:+:$PYTHONPATH}
 }
 
-# What a first run is asked for: whether the GPU pays, and what bounds it. A thread waits for the GPU while another one
-# works, so that more threads than cores may be faster.
-rates() {
-    local threads memory_bytes status=0
-    # A part of 32 photos takes 105 MB of each thread's share.
-    memory_bytes=${HEADWATER_GPU_MEMORY_BYTES:-34359738368}
-    bench --only decode --seconds 2 || status=1
-    for threads in "$(nproc)" $(($(nproc) * 2)); do
-        printf '\n%s threads\n' "$threads"
-        within "${headwater[@]}" --set augment.threads="$threads" --set augment.cuda_memory_bytes="$memory_bytes" bench gpu --photos "$photos" --only back-end \
-            --seconds 3 || status=1
+# The processors that this shell may use, one a line.
+allowed() {
+    awk -F '[\t,]' '/^Cpus_allowed_list/ {
+        for (i = 2; i <= NF; i++) {
+            split($i, ends, "-")
+            last = ends[2] == "" ? ends[1] : ends[2]
+            for (n = ends[1] + 0; n <= last + 0; n++) print n
+        }
+    }' /proc/self/status
+}
+
+# A thread waits for the GPU while another one works, so that more threads than cores are faster.
+threads_for() { echo "${HEADWATER_AUGMENT__THREADS:-$((2 * $1))}"; }
+
+# on_cores CORES THREADS TYPE SETTINGS..: `bench gpu` on so many cores; rows of whole back ends as cells, which are also kept
+# in $work/cells.
+on_cores() {
+    local cores=$1 threads=$2 dtype=$3
+    shift 3
+    HEADWATER_RECIPE__DTYPE=$dtype within taskset -c "$(allowed | head -n "$cores" | paste -sd ,)" "${headwater[@]}" \
+        --set augment.threads="$threads" --set augment.cuda_memory_bytes="$memory_bytes" \
+        bench gpu --photos "$photos" --part "$part" "$@" >"$work/on_cores" 2>&1 || { tail -n 5 "$work/on_cores"; return 1; }
+    awk -F '|' '/^\| whole back end/ { printf "%s |", $3 }' "$work/on_cores" >"$work/cells"
+    [ -s "$work/cells" ] || { echo "FAILED: no row of a whole back end in"; cat "$work/on_cores"; return 1; }
+}
+
+# Whether cores bound the back end, or the GPU, or the bus: what rates become with fewer cores and with half of the bytes.
+# Meanwhile `nvidia-smi` looks at the GPU's use and at the bus once a second.
+scaling() {
+    local cores watch dtype threads status=0 counts='' each=$(((speed_seconds + 1) / 2))
+    command -v taskset >/dev/null || { skip 'no taskset in PATH'; return; }
+    for cores in ${HEADWATER_GPU_CORES:-8 12 16}; do
+        if [ "$cores" -le "$(nproc)" ]; then counts="$counts $cores"; else echo "NOT RUN: $cores cores: there are $(nproc)"; fi
     done
-    bench --only processor --seconds 3 || status=1
+    within nvidia-smi dmon -s ut -d 1 -o T >"$out/scaling-use.txt" 2>/dev/null &
+    watch=$!
+    printf '\n%s\n%s\n' "| \`dinov2\`, images/s | the processor decodes | kernels, first pass | kernels, later passes |" \
+        '| --- | ---: | ---: | ---: |'
+    for dtype in bf16 u8; do
+        for cores in $counts; do
+            threads=$(threads_for "$cores")
+            if on_cores "$cores" "$threads" "$dtype" --only back-end --seconds "$each"; then
+                echo "| $cores cores, $threads threads, $dtype |$(cat "$work/cells")"
+            else
+                status=1
+            fi
+        done
+    done
+    printf '\n| processor only, `dinov2` in bf16 | images/s |\n| --- | ---: |\n'
+    for cores in $counts; do
+        if on_cores "$cores" "$cores" bf16 --only processor --seconds "$each"; then
+            echo "| $cores cores and threads |$(cat "$work/cells")"
+        else
+            status=1
+        fi
+    done
+    kill "$watch" 2>/dev/null
+    wait "$watch" 2>/dev/null
+    [ -n "$counts" ] || skip 'none of the numbers of cores'
     return "$status"
+}
+
+# Never-seen images beside images whose entry points are known. Kernels that find none leave all to the processor,
+# which gives the same bytes: their share is what shows it.
+first_pass() {
+    local threads
+    threads=$(threads_for "$(nproc)")
+    within "${headwater[@]}" --set augment.threads="$threads" --set augment.cuda_memory_bytes="$memory_bytes" \
+        bench gpu --photos "$photos" --part "$part" --only decode,back-end --seconds "$speed_seconds" | tee "$work/first"
+    [ "${PIPESTATUS[0]}" -eq 0 ] || return 1
+    awk -F '|' -v least="${HEADWATER_GPU_FOUND_LEAST:-50}" '
+        /^\| first pass \|/ { found = $4 + 0; left = $5 + 0; seen = 1 }
+        /^\| whole back end, GPU that decodes, first pass/ { first = $3 }
+        /^\| whole back end, GPU that decodes, later/ { later = $3 }
+        END {
+            if (!seen || later + 0 == 0) { print "FAILED: no share of images by kernels that find entries"; exit 1 }
+            printf "\nfirst pass: %.2f of later passes; kernels found entries of %.1f %% of the images, and left %.1f %% to the processor\n",
+                first / later, found, left
+            if (found < least) { print "FAILED: less than " least " %: the processor has done the work of the kernels"; exit 1 }
+        }' "$work/first"
 }
 
 # With a cache of its own: what worker and receiver have compiled is there the next time.
@@ -47,62 +113,6 @@ start() {
     [ "$(find "$work/kept" -name '*.cubin' | wc -l)" -eq 2 ] || { echo 'the kernels were not kept'; return 1; }
 }
 
-# node NAME ARGUMENTS..: one of the program's services, whose address goes to $address and process to $nodes.
-node() {
-    local log=$work/$1.log
-    shift
-    : >"$log"
-    timeout -k 10 "$(left)" "${headwater[@]}" "$@" --listen 127.0.0.1:0 >"$log" 2>&1 &
-    nodes="$nodes $!"
-    until address=$(grep -o 'listening on [^ ]*' "$log" | head -n 1) && [ -n "$address" ]; do
-        kill -0 "$!" 2>/dev/null || { cat "$log"; return 1; }
-        sleep 0.1
-    done
-    address=${address#listening on }
-}
-
-# take NAME WORKER ARGUMENTS..: an epoch's digests.
-take() {
-    local name=$1 worker=$2
-    shift 2
-    within "${headwater[@]}" receive --storage "$storage" --workers "$worker" --dataset "photos=$shard" \
-        --batch "$batch" --epochs 1 --digests "$work/$name.json" "$@" >"$work/$name.log" 2>&1 ||
-        { tail -n 5 "$work/$name.log"; return 1; }
-    grep -o '"digests":\[[^]]*\]' "$work/$name.json" >"$work/$name.digests"
-}
-
-epoch() {
-    local status
-    epoch_of_two
-    status=$?
-    # shellcheck disable=SC2086
-    [ -z "$nodes" ] || kill $nodes 2>/dev/null
-    return "$status"
-}
-
-epoch_of_two() {
-    local shards=("$photos"/*.tar) shard address storage cpu gpu decoding name
-    nodes=
-    shard=${shards[0]}
-    [ -e "$shard" ] || { skip "no shards in $photos"; return; }
-    node storage storage --index-dir "$work" --dataset "photos=$shard" || return 1
-    storage=$address
-    node cpu augment --storage "$storage" --set augment.backend=cpu || return 1
-    cpu=$address
-    node gpu augment --storage "$storage" --set augment.backend=cuda --set augment.cuda_decode=host || return 1
-    gpu=$address
-    node decoding augment --storage "$storage" --set augment.backend=cuda --set augment.cuda_decode=device || return 1
-    decoding=$address
-    take on_processor "$cpu" && take on_gpu "$gpu" && take to_gpu "$gpu" --set receiver.device=cuda:0 || return 1
-    # Kernels decode in both epochs. In the first one they also find the entry points, which the second one has from the start.
-    take first_decoding "$decoding" && take decoding "$decoding" || return 1
-    for name in on_gpu to_gpu first_decoding decoding; do
-        cmp "$work/on_processor.digests" "$work/$name.digests" || return 1
-    done
-    ! grep 'the device failed' "$work/gpu.log" "$work/decoding.log" || return 1
-    echo "batches by workers on the GPU, also to a receiver's GPU and decoded there: no sample differs"
-}
-
 # Batches on the GPU in PyTorch's hands.
 receiver() {
     local shards=("$photos"/*.tar)
@@ -110,11 +120,8 @@ receiver() {
     within python3 "$top/tests/gpu/torch_batches.py" "$program" "${shards[0]}"
 }
 
-speed() {
-    local part dtype status=0
-    for part in kernels receiver decode back-end processor; do
-        bench --only "$part" --rounds "$rounds" --seconds "$speed_seconds" || { echo "FAILED: $part"; status=1; }
-    done
+types() {
+    local dtype status=0
     for dtype in fp8_e4m3 mxfp8_e4m3; do
         printf '\n%s\n' "$dtype"
         HEADWATER_RECIPE__DTYPE=$dtype bench --only back-end --seconds "$speed_seconds" ||
@@ -156,31 +163,22 @@ dali() {
         skip 'Python has no nvidia.dali'
         return
     fi
-    within python3 "$top/benches/peers/dali_gpu.py" --threads "$(nproc)" --seconds "$speed_seconds" "$photos" -- \
-        "${headwater[@]}"
+    within python3 "$top/benches/peers/dali_gpu.py" --decoders first later --threads "$(nproc)" \
+        --seconds "$speed_seconds" --tune-seconds 2 --limit $(($(left) * 9 / 10)) --best "$work/dali.json" "$photos" -- "${headwater[@]}"
 }
 
-sanitizer() {
-    local tool tools=4 status
-    command -v compute-sanitizer >/dev/null || { skip 'no compute-sanitizer in PATH'; return; }
-    : >"$out/sanitizer.txt"
-    for tool in memcheck racecheck initcheck synccheck; do
-        echo "- $tool"
-        # A sanitizer slows kernels down by some hundred times: two images, one stream.
-        timeout -k 10 "$(left "$tools")" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 \
-            "${headwater[@]}" --set augment.threads=1 --set augment.cuda_memory_bytes=268435456 \
-            bench gpu --photos "$photos" --only parity --images 2 >"$work/$tool" 2>&1
-        status=$?
-        tools=$((tools - 1))
-        cat "$work/$tool" >>"$out/sanitizer.txt"
-        grep -q 'Device not supported' "$work/$tool" && { skip 'compute-sanitizer: Device not supported'; return; }
-        grep -E 'ERROR SUMMARY|RACECHECK SUMMARY|=========.*(Error|Invalid|Race)' "$work/$tool" | head -n 5
-        [ "$status" -eq 0 ] && continue
-        tail -n 5 "$work/$tool"
-        echo "FAILED: $tool: status $status"
-        failed_tools="${failed_tools:-} $tool"
-    done
-    [ -z "${failed_tools:-}" ]
+# A training that gets its batches from four loaders in turns, DALI's with the settings that `dali` has found.
+training() {
+    local tuned=()
+    [ ! -s "$work/dali.json" ] || tuned=(--dali "$work/dali.json")
+    within python3 "$top/benches/training_gpu.py" --threads "$(nproc)" --limit $(($(left) * 9 / 10)) "${tuned[@]}" "$photos" -- "${headwater[@]}"
+}
+
+# one_rank WHAT: see tests/gpu/one_rank.py.
+one_rank() {
+    local shards=("$photos"/*.tar)
+    [ -e "${shards[0]}" ] || { skip "no shards in $photos"; return; }
+    within python3 "$top/tests/gpu/one_rank.py" "$1" "${shards[0]}"
 }
 
 memory() { watch_memory "$out/memory.txt"; }
