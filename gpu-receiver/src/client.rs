@@ -166,7 +166,8 @@ async fn connect(access: &Access, address: &str) -> Result<Reached, String> {
 
 #[cfg(test)]
 mod tests {
-    use headwater_core::recipe::{Dtype, Recipe};
+    use headwater_core::Dtype;
+    use headwater_core::recipe::Recipe;
     use headwater_proto::v1::augment_server::{Augment, AugmentServer};
     use tokio_stream::wrappers::TcpListenerStream;
     use tonic::{Request, Response, Status, Streaming};

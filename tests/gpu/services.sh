@@ -166,8 +166,15 @@ link() {
     receive over_cuda "$stays,$back" --epochs 0 --links cuda --set receiver.device=cuda:0 &
     receiver=$!
     wait_for "$a_while" batches_over_cuda && kill_9 lost || return 1
+    # Connections that ask whether it is back may have its port for a moment.
     listen=$back
-    worker_on_gpu back '["cuda"]' || return 1
+    until worker_on_gpu back '["cuda"]' >"$work/back.failed"; do
+        if ! grep -q 'Address already in use' "$work/back.failed" || [ "$(left)" -le 1 ]; then
+            cat "$work/back.failed"
+            return 1
+        fi
+        sleep 0.2
+    done
     listen=
     wait_for 1 counted back headwater_augment_samples_total && kill_9 stays || return 1
     wait_for $(($(batches_over_cuda) + a_while)) batches_over_cuda || return 1
