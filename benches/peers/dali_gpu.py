@@ -205,8 +205,8 @@ def contenders(photos, arguments):
         f"{dali}, decoded images cached": (Dali, photos, arguments, best, True),
     }
     ours = {
-        "nvjpeg": ("headwater, nvjpeg", "nvjpeg", best["load"], "GPU", 1),
-        "processor": ("headwater, the processor decodes", "turbojpeg", 0.0, "GPU", 1),
+        "nvjpeg": ("headwater, nvjpeg", "nvjpeg", best["load"], "GPU, first pass", 1),
+        "processor": ("headwater, the processor decodes", "turbojpeg", 0.0, "GPU, first pass", 1),
         # A thread waits for the GPU while another one works: docs/gpu.md advises more threads than cores here.
         "first": ("headwater, kernels decode, first pass", "turbojpeg", 0.0, FIRST, 2),
         "later": ("headwater, kernels decode, later passes", "turbojpeg", 0.0, LATER, 2),

@@ -67,7 +67,7 @@ scaling() {
             fi
         done
     done
-    printf '\n| processor only, `dinov2` in bf16 | images/s |\n| --- | ---: |\n'
+    printf '\n| processor only, `dinov2` in bf16, images/s | first pass | later passes |\n| --- | ---: | ---: |\n'
     for cores in $counts; do
         if on_cores "$cores" "$cores" bf16 --only processor --seconds "$each"; then
             echo "| $cores cores and threads |$(cat "$work/cells")"

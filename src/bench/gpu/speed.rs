@@ -19,8 +19,8 @@ use super::{Gpu, Pass, begun, operations};
 /// The device that renders, and the one that decodes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    Processor,
-    /// The processor decodes.
+    Processor(Pass),
+    /// The processor decodes, in a first pass.
     Gpu,
     /// JPEGs are decoded there too.
     GpuDecoding(Pass),
@@ -34,6 +34,15 @@ pub(crate) struct Kernels {
     pub(crate) recipe: String,
     pub(crate) samples: usize,
     pub(crate) times: Vec<KernelTime>,
+}
+
+// === impl Side ===
+
+impl Side {
+    /// Whether the GPU renders.
+    pub(crate) fn is_gpu(self) -> bool {
+        !matches!(self, Self::Processor(_))
+    }
 }
 
 // === impl Gpu ===
@@ -103,13 +112,16 @@ impl Gpu {
     /// The GPU is not available, or left samples to the processor.
     pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, side: Side) -> Result<f64> {
         let renderer = || match side {
-            Side::Processor => self.cpu.renderer(),
+            Side::Processor(_) => self.cpu.renderer(),
             Side::Gpu => self.cuda.renderer_decoding(false),
             Side::GpuDecoding(_) => self.cuda.renderer_decoding(true),
         };
         let renderers = (0..self.threads()).map(|_| renderer());
         let renderers = renderers.collect::<Result<Vec<_>, _>>()?;
-        let pass = if let Side::GpuDecoding(pass) = side { pass } else { Pass::First };
+        let pass = match side {
+            Side::Processor(pass) | Side::GpuDecoding(pass) => pass,
+            Side::Gpu => Pass::First,
+        };
         let part = |first: usize| self.coded(pass, first, self.part_samples).into_iter();
         let plan = PartPlan::new(Arc::new(recipe.clone()));
         let mut with_memory = Vec::new();
@@ -138,7 +150,7 @@ impl Gpu {
         });
         let took = started.elapsed();
         let rendered = rendered.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if side != Side::Processor {
+        if side.is_gpu() {
             self.check_counts(before, rendered, "the whole back end")?;
         }
         Ok(rendered as f64 / took.as_secs_f64())

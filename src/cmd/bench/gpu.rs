@@ -220,12 +220,15 @@ fn speeds(
             told.line(&format!("| {pass} | {known:.1} % | {found:.1} % | {left:.1} % |"));
         }
     }
-    let [first, later] = Pass::ALL.map(|pass| format!("GPU that decodes, {}", pass.name()));
+    let of_passes = |what: &str| Pass::ALL.map(|pass| format!("{what}, {}", pass.name()));
+    let [first, later] = of_passes("GPU that decodes");
+    let [on_first, on_later] = of_passes("processor");
     let sides = [
-        (Part::BackEnd, Side::Gpu, "GPU"),
+        (Part::BackEnd, Side::Gpu, "GPU, first pass"),
         (Part::BackEnd, Side::GpuDecoding(Pass::First), &first),
         (Part::BackEnd, Side::GpuDecoding(Pass::Later), &later),
-        (Part::Processor, Side::Processor, "processor"),
+        (Part::Processor, Side::Processor(Pass::First), &on_first),
+        (Part::Processor, Side::Processor(Pass::Later), &on_later),
     ];
     if sides.iter().any(|(part, ..)| flags.wants(*part)) {
         told.line(&format!(
@@ -234,7 +237,7 @@ fn speeds(
     }
     for (_, side, name) in sides.into_iter().filter(|(part, ..)| flags.wants(*part)) {
         let speed = gpu.back_end(recipe, time, side)?;
-        told.speed(format!("whole back end, {name}"), side != Side::Processor, speed);
+        told.speed(format!("whole back end, {name}"), side.is_gpu(), speed);
     }
     Ok(())
 }
