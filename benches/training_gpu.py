@@ -149,6 +149,8 @@ def fit(options):
     """Halves the batch until a step fits into the GPU's memory; what it takes there, in GiB."""
     while True:
         try:
+            if torch.cuda.is_available():
+                torch.cuda.reset_peak_memory_stats()
             training, masking = made_training(options)
             for _ in range(WARM_UP_STEPS):
                 shapes = [(2, GLOBAL[0]), (LOCALS, LOCAL[0])]
@@ -156,6 +158,8 @@ def fit(options):
                 train_step(training, masking, crops)
             return torch.cuda.max_memory_allocated() / 2**30 if masking["masks"].is_cuda else 0
         except torch.OutOfMemoryError:
+            if options.batch_size == 1:
+                raise
             options.batch_size //= 2
         training = masking = crops = None
         clean()
@@ -167,9 +171,9 @@ def clean():
         torch.cuda.empty_cache()
 
 
-def epoch(training, masking, crops, options, end):
-    """Seconds of waiting and of computing for each step; fewer steps where `end` comes before."""
-    times, begin = [], time.perf_counter()
+def epoch(training, masking, crops, options, begin, end):
+    """Seconds of waiting, the first one since `begin`, and of computing for each step; fewer steps where `end` comes before."""
+    times = []
     for made in itertools.islice(crops, options.steps):
         if made[0].is_cuda:
             torch.cuda.synchronize()
@@ -199,10 +203,11 @@ def measure(name, samples, folder, options, end):
     loader = LOADERS[name](samples, folder, options)
     try:
         for number in (1, 2):
+            asked = time.perf_counter()
             crops = loader.epoch()
             until = begin + (end - begin) * number / 2
             with Busy(torch.device(options.device)) as busy:
-                times = epoch(training, masking, crops, options, until)
+                times = epoch(training, masking, crops, options, asked, until)
             row(name, number, times, busy, options)
             del crops
     finally:

@@ -19,7 +19,7 @@ import pathlib
 
 import drawing
 
-# Images/s of one core, recipe `dinov2`: docs/benchmarks/recipe.md, "Compared with other libraries", one run on one machine.
+# Images/s of one core, recipe `dinov2`: docs/benchmarks/recipe.md, the table of a Zen 4: the machine of pipeline.md.
 TORCHVISION, DALI, ALBUMENTATIONS = 44.4, 60.9, 220.1
 # The same of a worker in three tiers, in a first epoch, from 1.424 ms: docs/benchmarks/pipeline.md.
 HEADWATER = 702.0

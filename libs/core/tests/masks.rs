@@ -285,8 +285,10 @@ fn masks_are_distributed_as_those_of_the_released_code() {
             of_mask(pairs),
             of_mask(theirs.pairs),
         );
-        // The mean, and four times the standard deviation, of chi-squared over 255.
-        assert!(squared < 255.0 + 4.0 * (2.0 * 255.0_f64).sqrt(), "{name}: chi-squared {squared}");
+        // The mean, and four times the standard deviation, of chi-squared over 255. The covariance is an estimate, too.
+        let estimated = (batches as f64 - 255.0) / (batches as f64 - 1.0);
+        let most = 255.0 + 4.0 * (2.0 * 255.0_f64).sqrt();
+        assert!(squared * estimated < most, "{name}: chi-squared {squared}");
     }
 }
 

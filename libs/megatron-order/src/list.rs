@@ -23,6 +23,11 @@ pub enum ListFault {
         /// The first one without a weight.
         prefix: String,
     },
+    /// Each of several lines has a weight, a prefix and a third word.
+    #[error(
+        "it has a third column, the corpora of files, which are mixed in two stages: that is not supported, leave the column out"
+    )]
+    ThirdColumn,
     /// Not above 0, or not finite.
     #[error("weight {weight} of {prefix:?} is not above 0: leave the corpus out")]
     Weight {
@@ -46,11 +51,20 @@ impl BlendList {
     /// and prefixes in turn unless no weight is a number.
     ///
     /// # Errors
-    /// No word, a weight for some corpora only, a weight that is not above 0.
+    /// No word, a weight for some corpora only, a weight that is not above 0, a third column.
     pub fn parse(text: &str) -> Result<Self, ListFault> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
             return Err(ListFault::Empty);
+        }
+        let is_third = |line: &str| {
+            let mut words = line.split_whitespace();
+            words.next().is_some_and(|word| word.parse::<f64>().is_ok()) && words.count() == 2
+        };
+        let lines = || text.lines().filter(|line| !line.trim().is_empty());
+        // One line of three words is prefixes, whatever they are.
+        if lines().count() > 1 && lines().all(is_third) {
+            return Err(ListFault::ThirdColumn);
         }
         let prefixes = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let pairs: Vec<(Option<f64>, &str)> =

@@ -253,6 +253,9 @@ fn lists_are_read_as_megatron_reads_them() {
     // An odd number of words is prefixes, whatever they are.
     assert_eq!(parse("1 a 2"), Ok((names(&["1", "a", "2"]), None)));
     assert_eq!(parse("0.5 a b c"), Err(ListFault::Mixed { prefix: "c".to_owned() }));
+    assert_eq!(parse("0.5 a web\n\n0.5 b web\n"), Err(ListFault::ThirdColumn));
+    assert_eq!(parse("0.5 a web\n0.5 b web\n1 c books"), Err(ListFault::ThirdColumn));
+    assert_eq!(parse("a b c\nd e f"), Ok((names(&["a", "b", "c", "d", "e", "f"]), None)));
     assert_eq!(parse("\n"), Err(ListFault::Empty));
     assert_eq!(parse("0 a 1 b"), Err(ListFault::Weight { prefix: "a".to_owned(), weight: 0.0 }));
     assert!(matches!(parse("nan a 1 b"), Err(ListFault::Weight { .. })));

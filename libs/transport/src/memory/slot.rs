@@ -75,7 +75,7 @@ impl SlotMemory {
             }
             rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
             if huge_pages {
-                // Call before a card pins the pages: most kernels give memory files no huge pages.
+                // Before a card pins them. Most kernels give memory files no huge pages by themselves.
                 mapping.collapse();
             }
             // No further seals either: one against writing would stop the other workers.
