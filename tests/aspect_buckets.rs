@@ -317,7 +317,7 @@ fn sizes_without_groups_and_groups_without_sizes_are_refused() {
     two.aspect_buckets[0].sizes.pop();
     let said = refused(config.clone(), two);
     assert!(said.contains("group 2 (row 0, place "), "{said}");
-    assert!(said.contains("`aspect_buckets` have 2 sizes"), "{said}");
+    assert!(said.contains("`aspect_buckets` has 2, numbered from 0"), "{said}");
     let mixing = serde_json::from_str(r#"{"mode": "pair"}"#).expect("mixing");
     let drawn = DrawnConfig { mixing: Some(mixing), ..DrawnConfig::default() };
     let said = refused(ReceiverConfig { drawn, ..config }, recipe());
