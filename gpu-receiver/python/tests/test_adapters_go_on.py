@@ -57,7 +57,7 @@ def of_mae(make, **options):
 
 
 def of_dinov3_combined(make, **options):
-    one = DINOBatches(make(masks=MASKS, **options), 0, is_infinite=True)
+    one = DINOBatches(make(masks=MASKS, **options), 0, "gram_crops", is_infinite=True)
     return dinov3.CombinedDataLoader([(one, 1.0)], 4, combining_mode=0)
 
 
@@ -80,11 +80,11 @@ ADAPTERS = {
     "lightly_train": (of_lightly_train, lambda batch: batch["views"][0]),
     "torchtitan": (of_torchtitan, lambda batch: batch[1]),
     "dinov2": (
-        lambda make, **options: DINOBatches(make(masks=MASKS, **options), 0, is_infinite=False),
+        lambda make, **options: DINOBatches(make(masks=MASKS, **options), 0, "gram_crops", is_infinite=False),
         lambda batch: batch["collated_global_crops"],
     ),
     "dinov2 without end": (
-        lambda make, **options: DINOBatches(make(masks=MASKS, **options), 0, is_infinite=True),
+        lambda make, **options: DINOBatches(make(masks=MASKS, **options), 0, "gram_crops", is_infinite=True),
         lambda batch: batch["collated_global_crops"],
     ),
     "dinov3 combined": (of_dinov3_combined, lambda batch: batch["collated_global_crops"]),

@@ -166,7 +166,7 @@ BAD = [
     ([header(b"f4", 2, 1), bytes(4)], "tensor 0: 2 dimensions, with sizes of 1"),
     ([header(b"f4", 10, *[1] * 10), bytes(4)], "9 at most"),
     ([header(b"f4", 1, -1), bytes(4)], "tensor 0: a dimension of -1"),
-    ([header(b"u1", 3, *[1 << 40] * 3), bytes(4)], "and there are 4"),
+    ([header(b"u1", 3, *[1 << 40] * 3), bytes(4)], "but 4 follow"),
     ([header(b"f4", 3, 0, 1 << 62, 1 << 62), b""], f"tensor 0: [0, {1 << 62}, {1 << 62}] of f4: no array can have"),
     ([header(b"f4", 2, 1 << 61, 0), b""], f"tensor 0: [{1 << 61}, 0] of f4: no array can have"),
     ([b"\xff" * 24, bytes(4)], "a name that is not ASCII"),
