@@ -22,7 +22,7 @@ use headwater_transport::{PartBuffer, PartMemory, RowDraft, RowMemory};
 
 const PART_SAMPLES: usize = 32;
 const STAGING_BYTES: usize = 16 << 20;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 100;
 
 /// Takes what it is given and does nothing; says that nothing is amiss.
 struct Idle {
@@ -111,6 +111,7 @@ fn main() {
     let idle =
         Idle { staging: vec![0; STAGING_BYTES], staged: 0, statuses: Vec::new(), pins: Everything };
     let mut renderer = CudaRenderer::new(idle).expect("a renderer").decoding(true);
+    let mut rounds = Vec::new();
     for round in 0..ROUNDS {
         let (mut rendering, mut summing, mut done) = (0.0, 0.0, 0);
         for first in (0..=photos.len() - PART_SAMPLES).step_by(PART_SAMPLES) {
@@ -138,11 +139,14 @@ fn main() {
             done += PART_SAMPLES;
         }
         let each = |seconds: f64| seconds * 1e6 / done as f64;
-        let decoded = renderer.counts().decoded;
-        println!(
-            "{preset}: {:.0} us a photo, and {:.0} for checksums; {decoded} decoded by the device so far",
-            each(rendering),
-            each(summing)
-        );
+        rounds.push((each(rendering), each(summing)));
     }
+    // The first ones take memory.
+    rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (rendering, summing) = rounds[ROUNDS / 2];
+    let decoded = renderer.counts().decoded;
+    println!(
+        "{preset}: {rendering:.0} us a photo, and {summing:.0} for checksums, the median of {ROUNDS} rounds; \
+         {decoded} decoded by the device"
+    );
 }

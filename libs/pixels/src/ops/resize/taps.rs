@@ -165,11 +165,17 @@ impl Taps {
         if filter.kind == Kind::Nearest {
             return self.compute_nearest(axis, &filter);
         }
-        // One loop for each filter: no choice is left within it.
-        match filter.kind {
-            Kind::Bicubic => self.compute_groups(axis, &filter, bicubic),
-            Kind::Bilinear => self.compute_groups(axis, &filter, bilinear),
-            Kind::Box | Kind::Nearest => self.compute_groups(axis, &filter, covered),
+        for position in axis.start..axis.start + axis.count {
+            let (first, end) = filter.span(position);
+            let (centre, inverse_scale) = (filter.centre(position), 1.0 / filter.scale);
+            // One loop for each filter: no choice is left within it.
+            match filter.kind {
+                Kind::Bicubic => self.push(first, end - first, centre, inverse_scale, bicubic),
+                Kind::Bilinear => self.push(first, end - first, centre, inverse_scale, bilinear),
+                Kind::Box | Kind::Nearest => {
+                    self.push(first, end - first, centre, inverse_scale, covered);
+                }
+            }
         }
     }
 
@@ -187,52 +193,38 @@ impl Taps {
         }
     }
 
-    /// A lane of a vector for each output: so the weights of one can be added one after the other, as Pillow adds them.
+    /// The last group is filled up with numbers that no one looks at.
     #[inline(always)]
-    fn compute_groups(&mut self, axis: &Axis, filter: &Filter, share: impl Fn(f64) -> f64) {
-        let inverse_scale = 1.0 / filter.scale;
-        let end = axis.start + axis.count;
-        for start in (axis.start..end).step_by(GROUP) {
-            let outputs = (end - start).min(GROUP as u32) as usize;
-            let (mut first, mut centre) = ([0.0; GROUP], [0.0; GROUP]);
-            let (mut firsts, mut counts) = ([0; GROUP], [0; GROUP]);
-            for (lane, position) in (start..end).take(GROUP).enumerate() {
-                let (from, to) = filter.span(position);
-                (firsts[lane], counts[lane]) = (from, to - from);
-                (first[lane], centre[lane]) = (from as f64, filter.centre(position));
+    fn push(
+        &mut self,
+        first: usize,
+        count: usize,
+        centre: f64,
+        inverse_scale: f64,
+        share: impl Fn(f64) -> f64,
+    ) {
+        let groups = count.div_ceil(GROUP);
+        self.precise.resize(self.precise.len().max(groups), [0.0; GROUP]);
+        let precise = &mut self.precise[..groups];
+        for (number, group) in precise.iter_mut().enumerate() {
+            let before = (first + number * GROUP) as f64;
+            for (k, weight) in group.iter_mut().enumerate() {
+                let at = before + k as f64;
+                *weight = share((at - centre + 0.5) * inverse_scale);
             }
-            let taps = counts.iter().copied().max().unwrap_or_default();
-            self.precise.resize(self.precise.len().max(taps), [0.0; GROUP]);
-            let precise = &mut self.precise[..taps];
-            let mut sums = [0.0; GROUP];
-            for (k, shares) in precise.iter_mut().enumerate() {
-                for lane in 0..GROUP {
-                    let at = first[lane] + k as f64;
-                    let share = share((at - centre[lane] + 0.5) * inverse_scale);
-                    shares[lane] = if k < counts[lane] { share } else { 0.0 };
-                    sums[lane] += shares[lane];
-                }
-            }
-            let sums = sums.map(|sum| if sum == 0.0 { 1.0 } else { sum });
-            let begin = self.weights.len();
-            let groups = taps.div_ceil(GROUP).max(1);
-            self.weights.resize(begin + outputs * groups, [0; GROUP]);
-            let weights = self.weights[begin..].as_flattened_mut();
-            for (k, shares) in precise.iter().enumerate() {
-                let mut fixed_shares = [0; GROUP];
-                for lane in 0..GROUP {
-                    fixed_shares[lane] = fixed(shares[lane] / sums[lane]);
-                }
-                let of_tap = weights[k..].iter_mut().step_by(groups * GROUP);
-                of_tap.zip(fixed_shares).for_each(|(weight, share)| *weight = share);
-            }
-            let spans = (begin..).step_by(groups).zip(firsts).zip(counts).take(outputs);
-            self.spans.extend(spans.map(|((group, first), count)| Span {
-                first,
-                start: group * GROUP,
-                count,
-            }));
         }
+        // One after the other, as Pillow adds them.
+        let sum: f64 = precise.as_flattened()[..count].iter().sum();
+        let sum = if sum == 0.0 { 1.0 } else { sum };
+        let start = self.weights.len() * GROUP;
+        for group in precise {
+            let mut weights = [0; GROUP];
+            for (weight, precise) in weights.iter_mut().zip(group) {
+                *weight = fixed(*precise / sum);
+            }
+            self.weights.push(weights);
+        }
+        self.spans.push(Span { first, start, count });
     }
 
     /// As [`Taps::compute`], with weights as they are before they become fixed-point numbers: see [`Taps::shares_at`].
