@@ -133,8 +133,7 @@ impl Decoder {
             _ if has_restarts => restarts(frame, &self.stream, (from, to), &mut self.segments)?,
             Some(entries) => entries.segments(frame, bits, (from, to), &mut self.segments)?,
             None => {
-                let end =
-                    if to == mcus { End::Padded { bit: bits } } else { End::Open { before: bits } };
+                let end = End::of_scan(bits, to == mcus);
                 self.segments.push(Segment { bit: 0, mcu: 0, mcus: to, predictors: [0; 3], end });
             }
         }

@@ -67,7 +67,7 @@ impl Decoder {
         places.clear();
         let bits = stream.bits();
         let all = frame.mcus_across() * frame.mcus_down();
-        let end = if to == all { End::Padded { bit: bits } } else { End::Open { before: bits } };
+        let end = End::of_scan(bits, to == all);
         let scan = Scan { frame, bits, to, end };
         let mut painter = wanted.map(|wanted| planes.painter(self.simd, frame, wanted));
         let sink: &mut dyn Sink = match &mut painter {

@@ -160,6 +160,11 @@ impl Mcu {
 // === impl End ===
 
 impl End {
+    /// The end of the MCUs at the start of a scan of `bits` bits: of all of them, or of some.
+    pub(crate) fn of_scan(bits: u32, is_whole: bool) -> Self {
+        if is_whole { Self::Padded { bit: bits } } else { Self::Open { before: bits } }
+    }
+
     /// Whether decoding has come to where it should.
     pub(crate) fn check(self, found_bit: u32, found: &Predictors) -> Result<(), Declined> {
         let is_right = match self {

@@ -27,6 +27,8 @@ const END: usize = ROOM - BLOCK;
 const LANE_MCUS_MIN: u32 = 8;
 /// Lanes of a window at least: with fewer, most of a vector is idle.
 const WINDOW_LANES_MIN: u32 = 8;
+/// Vectors stop when few lanes are left: a window begins with more.
+const _: () = assert!(WINDOW_LANES_MIN > avx512::FEW);
 /// MCUs that a lane runs on into the next one's part at first.
 const MARGIN_MCUS: u32 = 3;
 /// Windows in which no guess comes true, until something else decodes the rest.
